@@ -1,0 +1,138 @@
+"""What one layer file declares. Plain frozen data: no Spark, no network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from sqlglot import exp
+
+from headrace.errors import Location
+
+NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
+LAYERS = ("stg", "dwd", "dws")
+
+
+class RefreshMode(StrEnum):
+    CONTINUOUS = "CONTINUOUS"
+    INCREMENTAL = "INCREMENTAL"
+    FULL = "FULL"
+
+
+class RefreshPolicy(StrEnum):
+    AUTO = "AUTO"
+    INCREMENTAL = "INCREMENTAL"
+    INCREMENTAL_STRICT = "INCREMENTAL STRICT"
+    FULL = "FULL"
+
+
+class Violation(StrEnum):
+    WARN = "WARN"
+    DROP_ROW = "DROP ROW"
+    QUARANTINE = "QUARANTINE"
+    FAIL = "FAIL"
+
+
+class CorrectionPolicy(StrEnum):
+    """What a table does with its upstream's backfill corrections."""
+
+    SKIP = "skip"
+    RECOMPUTE = "recompute"
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """`layer.table`, e.g. `dws.user_hour`."""
+
+    layer: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.table}"
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        layer, _, table = text.partition(".")
+        return cls(layer, table)
+
+
+@dataclass(frozen=True, order=True)
+class SourceTable:
+    """A captured table, as a stg file names it: `shop.public.orders`."""
+
+    source: str
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.source}.{self.schema}.{self.table}"
+
+    @property
+    def topic(self) -> str:
+        """Debezium's topic: the source's name is the connector's `topic.prefix`."""
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`CONSTRAINT name EXPECT (expression) ON VIOLATION action`; a row passes only where it is TRUE."""
+
+    name: str
+    expression: str
+    on_violation: Violation
+    location: Location
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One occurrence of an upstream in the query text. `start:end` is the slice of `query` that names it."""
+
+    upstream: TableName | SourceTable
+    alias: str
+    start: int
+    end: int
+    location: Location
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One materialized table.
+
+    `query` is the text after AS, unchanged, with `${start_date}`/`${end_date}` in it. `query_ast` is the
+    same text parsed by sqlglot (dialect spark) and is never used to generate what Spark runs.
+    """
+
+    name: TableName
+    path: Path
+    query: str
+    query_ast: exp.Query = field(repr=False, compare=False, hash=False)
+    query_line: int  # line of the file on which `query` begins
+    references: tuple[Reference, ...]
+    primary_key: tuple[str, ...]  # empty for stg: the key comes from the source
+    freshness: timedelta | None  # None: DOWNSTREAM
+    partitioned_by: tuple[str, ...] = ()
+    partition_format: str | None = None  # e.g. 'yyyyMMddHH' of the one partition field that has a formatter
+    refresh_mode: RefreshMode | None = None  # None: follows from the freshness
+    refresh_policy: RefreshPolicy = RefreshPolicy.AUTO
+    correction_policy: CorrectionPolicy = CorrectionPolicy.RECOMPUTE
+    constraints: tuple[Constraint, ...] = ()
+    comment: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def upstreams(self) -> tuple[TableName | SourceTable, ...]:
+        """Distinct upstreams in order of first appearance."""
+        return tuple(dict.fromkeys(r.upstream for r in self.references))
+
+    @property
+    def source(self) -> SourceTable | None:
+        """The captured table a stg table reads, or None for a derived table."""
+        first = self.references[0].upstream if self.references else None
+        return first if isinstance(first, SourceTable) else None
+
+    @property
+    def partition_column(self) -> str | None:
+        return self.partitioned_by[0] if self.partitioned_by else None
