@@ -1,0 +1,227 @@
+"""One project's settings: environment (`HEADRACE_*`), then `<project>/headrace.toml`, then these defaults."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from headrace.errors import TerminalError, did_you_mean
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Memory = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
+
+LOOPBACK = "127.0.0.1"
+SETTINGS_FILE = "headrace.toml"
+
+
+def checkout() -> Path | None:
+    """The repository headrace runs from, or None where it is installed as a wheel."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "deploy" / "ivy.xml").is_file() else None
+
+
+def _default_home() -> Path:
+    if (root := checkout()) is not None:
+        return root / ".headrace" / "runtime"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "headrace"
+
+
+class Settings(BaseSettings):
+    """Where a project's data and services are. Relative paths count from the project directory."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
+
+    project: Path = Field(description="the directory with `layers/` and `deploy/connectors/`")
+    home: Path = Field(default_factory=_default_home, description="fetched JVM artifacts, shared by projects")
+    data: Path = Field(
+        default=Path(".headrace/data"), description="the warehouse, the services' state and their logs"
+    )
+
+    postgres_port: Port = 55432
+    kafka_port: Port = 59092
+    kafka_controller_port: Port = 59093
+    connect_port: Port = 58083
+    gateway_port: Port = 58080
+    spark_connect_port: Port = 55002
+    dagster_port: Port = 53000
+
+    postgres_url: str | None = Field(
+        default=None, description="an external server's URL; None: the embedded one"
+    )
+    postgres_database: str = Field(default="shop", description="the captured database of the embedded server")
+
+    spark_master: str = "local[*]"
+    driver_memory: Memory = "2g"
+    kafka_memory: Memory = "512m"
+    connect_memory: Memory = "640m"
+
+    compaction_interval_seconds: float = Field(default=60.0, gt=0)
+    max_offsets_per_trigger: int = Field(default=400_000, gt=0)
+    continuous_threshold_seconds: int = Field(
+        default=1800, ge=0, description="a table whose declared freshness is at most this runs CONTINUOUS"
+    )
+
+    @classmethod
+    def load(cls, project: Path) -> Settings:
+        """The settings of the project in that directory. Raises TerminalError where one is wrong."""
+        directory = project.expanduser().resolve()
+        if not directory.is_dir():
+            raise TerminalError(
+                f"`project={project}` is not a directory; run `headrace init {project}` first"
+            )
+        try:
+            return cls(project=directory)
+        except ValidationError as error:
+            raise TerminalError(_explain(error, directory)) from None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        project = init_settings().get("project")
+        sources = (init_settings, env_settings)
+        if project is None:
+            return sources
+        return (*sources, TomlConfigSettingsSource(settings_cls, toml_file=Path(project) / SETTINGS_FILE))
+
+    @field_validator("postgres_url", mode="before")
+    @classmethod
+    def _blank_is_embedded(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("postgres_url")
+    @classmethod
+    def _names_a_database(cls, value: str | None) -> str | None:
+        if value is not None:
+            url = urlsplit(value)
+            if url.scheme not in ("postgresql", "postgres") or not (url.hostname and url.path.strip("/")):
+                raise ValueError("must read postgresql://user:password@host:port/database")
+        return value
+
+    @model_validator(mode="after")
+    def _resolve_paths(self) -> Settings:
+        for name in ("home", "data"):
+            path = self.project / Path(getattr(self, name)).expanduser()
+            object.__setattr__(self, name, Path(os.path.normpath(path)))
+        return self
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Settings:
+        shared = {port for port, n in Counter(self.ports.values()).items() if n > 1}
+        if shared:
+            same = sorted(name for name, port in self.ports.items() if port in shared)
+            raise ValueError("two services cannot share a port: " + ", ".join(same))
+        return self
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Every port that this stack listens on, by setting name."""
+        names = [name for name in type(self).model_fields if name.endswith("_port")]
+        if self.postgres_url is not None:
+            names.remove("postgres_port")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def warehouse(self) -> Path:
+        return self.data / "warehouse"
+
+    @property
+    def state(self) -> Path:
+        return self.data / "state"
+
+    @property
+    def logs(self) -> Path:
+        return self.data / "logs"
+
+    @property
+    def connectors(self) -> Path:
+        return self.project / "deploy" / "connectors"
+
+    @property
+    def gateway_token(self) -> Path:
+        return self.state / "gateway.token"
+
+    @property
+    def postgres_password(self) -> Path:
+        return self.state / "postgres.password"
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self.kafka_port}"
+
+    @property
+    def connect_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.connect_port}"
+
+    @property
+    def gateway_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.gateway_port}"
+
+    @property
+    def dagster_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.dagster_port}"
+
+    @property
+    def spark_connect_url(self) -> str:
+        return f"sc://{LOOPBACK}:{self.spark_connect_port}"
+
+    def jars(self, group: Literal["spark", "kafka", "plugins"]) -> Path:
+        """The folder of fetched JVM artifacts of one configuration of `deploy/ivy.xml`."""
+        return self.home / "jars" / group
+
+    def postgres_dsn(self, database: str | None = None) -> str:
+        """A URL for psycopg: the external server where one is set, else the embedded one.
+
+        Args:
+            database: another database of the same server. Default: the captured one.
+        """
+        if self.postgres_url is not None:
+            url = urlsplit(self.postgres_url)
+            return url._replace(path=f"/{quote(database)}").geturl() if database else self.postgres_url
+        password = self.postgres_password.read_text().strip() if self.postgres_password.is_file() else ""
+        name = quote(database or self.postgres_database)
+        return f"postgresql://headrace:{quote(password)}@{LOOPBACK}:{self.postgres_port}/{name}"
+
+    def source_environment(self) -> dict[str, str]:
+        """What the `${env:…}` placeholders of connector files resolve to."""
+        url = urlsplit(self.postgres_dsn())
+        return {
+            "HEADRACE_POSTGRES_HOST": url.hostname or LOOPBACK,
+            "HEADRACE_POSTGRES_PORT": str(url.port or 5432),
+            "HEADRACE_POSTGRES_USER": unquote(url.username or ""),
+            "HEADRACE_POSTGRES_PASSWORD": unquote(url.password or ""),
+            "HEADRACE_POSTGRES_DATABASE": unquote(url.path.lstrip("/")),
+        }
+
+
+def _explain(error: ValidationError, project: Path) -> str:
+    """One line a wrong setting: its name, where it can come from, and what is wrong with it."""
+    lines = []
+    for problem in error.errors():
+        name = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown setting `{name}`; {did_you_mean(name, Settings.model_fields)}")
+            continue
+        # A URL may hold a password.
+        value = "…" if name == "postgres_url" else problem["input"]
+        where = f"`{name}={value}`: " if name else ""
+        lines.append(where + problem["msg"].removeprefix("Value error, "))
+    shown = "\n  ".join(lines)
+    return f"settings of {project} (environment HEADRACE_*, then {project / SETTINGS_FILE}):\n  {shown}"
