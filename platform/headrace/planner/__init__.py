@@ -1,0 +1,9 @@
+"""From a table's SQL to the way its changes are carried: pure functions, printable plans, no Spark."""
+
+from __future__ import annotations
+
+from headrace.planner.paths import Path, Step
+from headrace.planner.plan import Plan
+from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Row, Strategy
+
+__all__ = ["AffectedKeys", "AffectedPartitions", "Full", "Path", "Plan", "Row", "Step", "Strategy"]
