@@ -1,0 +1,133 @@
+"""How long a committed change takes until a live read of `dws.user_hour` shows it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from types import TracebackType
+
+from pydantic import BaseModel
+
+from headrace.errors import TerminalError, TransientError
+
+
+class Freshness(BaseModel):
+    """Seconds from PostgreSQL commit to the end of the first live read that shows it."""
+
+    p50: float
+    p90: float
+    p99: float
+    min: float
+    max: float
+    samples: int
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Nearest rank: always a value that was measured."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def delays(ticks: Sequence[tuple[int, float]], reads: Sequence[tuple[int, float]]) -> dict[int, float]:
+    """For every tick that became visible: seconds from its commit to the first read with `visible >= tick`.
+
+    Args:
+        ticks: (tick, commit time), in commit order.
+        reads: (newest visible tick, time the read returned), in order of reading.
+    """
+    found: dict[int, float] = {}
+    read = iter(reads)
+    visible, at = next(read, (0, 0.0))
+    for tick, committed in ticks:
+        # A read that ended before this commit shows at most an earlier run's value.
+        while visible < tick or at < committed:
+            following = next(read, None)
+            if following is None:
+                return found
+            visible, at = following
+        found[tick] = at - committed
+    return found
+
+
+def summarize(values: Sequence[float]) -> Freshness | None:
+    """None where nothing was measured."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    p50, p90, p99 = (round(percentile(ordered, share), 3) for share in (0.5, 0.9, 0.99))
+    return Freshness(
+        p50=p50, p90=p90, p99=p99, min=round(ordered[0], 3), max=round(ordered[-1], 3), samples=len(ordered)
+    )
+
+
+class FreshnessProbe:
+    """Reads the newest visible tick over and over, one read at a time. A context manager.
+
+    Args:
+        read: returns the visible tick, or None while the row is not there; may raise TransientError.
+        interval: seconds from the start of a read to the start of the next, where the read is shorter.
+    """
+
+    def __init__(self, read: Callable[[], int | None], *, interval: float = 0.25) -> None:
+        self._read, self._interval = read, interval
+        self._reads: list[tuple[int, float]] = []
+        self._error: Exception | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="freshness-probe", daemon=True)
+        self.read_seconds: list[float] = []
+        self.refused = 0
+
+    @property
+    def reads(self) -> list[tuple[int, float]]:
+        return list(self._reads)
+
+    @property
+    def visible(self) -> int | None:
+        """The newest tick that a read has shown."""
+        self.raise_if_failed()
+        return self._reads[-1][0] if self._reads else None
+
+    @property
+    def steps_back(self) -> int:
+        """Reads that showed an older tick than the read before: must be zero."""
+        reads = self.reads
+        return sum(later[0] < earlier[0] for earlier, later in pairwise(reads))
+
+    def raise_if_failed(self) -> None:
+        if self._error is not None:
+            raise TerminalError(f"the live read of the probe failed: {self._error}") from self._error
+
+    def __enter__(self) -> FreshnessProbe:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+        if kind is None:
+            self.raise_if_failed()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                started = time.monotonic()
+                self._once()
+                self._stopping.wait(started + self._interval - time.monotonic())
+        except Exception as error:
+            self._error = error
+
+    def _once(self) -> None:
+        started = time.monotonic()
+        try:
+            tick = self._read()
+        except TransientError:
+            self.refused += 1
+            return
+        now = time.monotonic()
+        self.read_seconds.append(now - started)
+        if tick is not None:
+            self._reads.append((tick, now))
