@@ -1,0 +1,5 @@
+"""Desired and observed state of every table, kept in a small relational database."""
+
+from headrace.catalog.catalog import Catalog, CatalogRow, Desired
+
+__all__ = ["Catalog", "CatalogRow", "Desired"]

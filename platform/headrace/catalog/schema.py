@@ -1,0 +1,54 @@
+"""The catalog's tables, and how its SQLite file is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+SCHEMA_VERSION = 1
+
+metadata = sa.MetaData()
+
+schema_version = sa.Table(
+    "schema_version",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.Integer, nullable=False),
+)
+
+materialized_table = sa.Table(
+    "materialized_table",
+    metadata,
+    sa.Column("name", sa.String(127), primary_key=True),
+    sa.Column("definition", sa.Text, nullable=False),
+    sa.Column("definition_hash", sa.String(64), nullable=False),
+    sa.Column("freshness_seconds", sa.Float),
+    sa.Column("mode", sa.String(16), nullable=False),
+    sa.Column("desired", sa.String(16), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("updated_at", sa.DateTime, nullable=False),  # UTC
+)
+
+
+def open_engine(url: sa.URL) -> sa.Engine:
+    """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""
+    engine = sa.create_engine(url)
+    if url.get_backend_name() == "sqlite":
+        sa.event.listen(engine, "connect", _on_connect)
+        sa.event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _on_connect(connection: Any, _record: object) -> None:
+    # Python's own transaction handling would begin late and read-only; _on_begin does it instead.
+    connection.isolation_level = None
+    for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _on_begin(connection: sa.Connection) -> None:
+    # A transaction that first reads and then writes fails with "database is locked" when another
+    # one wrote in between, whatever the busy timeout; taking the write lock at once avoids that.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

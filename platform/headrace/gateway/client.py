@@ -1,0 +1,200 @@
+"""The gateway's client: submit a statement, follow it, fetch its rows. Imports no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+
+from headrace.errors import Cancelled, HeadraceError, TerminalError, TransientError
+from headrace.results import Statement, TableStatus
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.settings import Settings
+
+OnProgress = Callable[[Statement], None]
+
+FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+_POLL_SECONDS = 5.0  # how long the server holds a poll open when nothing changes
+
+
+class NotReachable(TransientError):
+    """No warehouse server answers, or it is not ready to take statements."""
+
+
+class StatementRefused(TerminalError):
+    """The server refused the statement before running it: it cannot be read, or names what does not exist."""
+
+
+class StatementFailed(TerminalError):
+    """The statement ran and failed; running it again cannot help."""
+
+
+class StatementInterrupted(TransientError):
+    """The statement ran into something that may be over when it is run again."""
+
+
+class GatewayClient:
+    """A connection to the project's warehouse server. Use as a context manager, or call `close()`.
+
+    Args:
+        settings: the project's settings: port and token file.
+        timeout: seconds to wait for one answer.
+        transport: for tests: answers in place of the network.
+    """
+
+    def __init__(
+        self, settings: Settings, *, timeout: float = 60.0, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self._settings = settings
+        self._http = httpx.Client(
+            base_url=settings.gateway_url,
+            timeout=httpx.Timeout(timeout, connect=5.0),
+            transport=transport,
+            trust_env=False,  # a proxy from the environment must never see a loopback call
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def submit(self, sql: str) -> Statement:
+        """Hand in a statement; returns at once. StatementRefused where it cannot be accepted."""
+        return Statement.model_validate(self._json("POST", "/statements", json={"sql": sql}))
+
+    def get(self, id: str) -> Statement:
+        """The statement as it is now."""
+        return self._poll(id, 0.0)
+
+    def wait(self, id: str, on_progress: OnProgress | None = None) -> Statement:
+        """Wait until the statement has ended, however it ended; `on_progress` sees every change."""
+        seen: Statement | None = None
+        while True:
+            statement = self._poll(id, 0.0 if seen is None else _POLL_SECONDS)
+            if on_progress is not None and statement != seen:
+                on_progress(statement)
+            if statement.state in FINISHED:
+                return statement
+            seen = statement
+
+    def run(self, sql: str, on_progress: OnProgress | None = None) -> Statement:
+        """Submit, wait, and raise unless it succeeded: StatementFailed, StatementInterrupted or Cancelled.
+
+        An interrupted wait (Ctrl-C, a cancelled Dagster run) cancels the statement.
+        """
+        submitted = self.submit(sql)
+        try:
+            statement = self.wait(submitted.id, on_progress)
+        except BaseException:
+            self._cancel_quietly(submitted.id)
+            raise
+        if statement.state == "FAILED":
+            transient = isinstance(statement.result, dict) and statement.result.get("kind") == "transient"
+            kind = StatementInterrupted if transient else StatementFailed
+            raise kind(statement.error or "the statement failed")
+        if statement.state == "CANCELLED":
+            raise Cancelled(statement.error or "the statement was cancelled")
+        return statement
+
+    def query(self, sql: str, on_progress: OnProgress | None = None) -> pa.Table:
+        """Run a SELECT and fetch its rows."""
+        return self.rows(self.run(sql, on_progress).id)
+
+    def rows(self, id: str) -> pa.Table:
+        """The rows of a finished SELECT or CHANGES."""
+        import pyarrow as pa
+
+        response = self._send("GET", f"/statements/{id}/rows")
+        with pa.ipc.open_stream(response.content) as reader:
+            return reader.read_all()
+
+    def cancel(self, id: str) -> Statement:
+        """Ask the statement to stop; returns at once."""
+        return Statement.model_validate(self._json("DELETE", f"/statements/{id}"))
+
+    def statements(self) -> list[Statement]:
+        """The statements the server still knows, oldest first."""
+        return [Statement.model_validate(s) for s in self._json("GET", "/statements")]
+
+    def status(self) -> list[TableStatus]:
+        """Every table's status."""
+        return [TableStatus.model_validate(s) for s in self._json("GET", "/status")]
+
+    def health(self) -> dict[str, Any]:
+        """`{"state": "starting" | "ready" | "failed" | "stopping", "error": …}`; needs no token."""
+        try:
+            answer: dict[str, Any] = self._http.get("/health").json()
+        except (httpx.TransportError, ValueError) as e:
+            raise self._unreachable(e) from e
+        return answer
+
+    def _poll(self, id: str, wait: float) -> Statement:
+        return Statement.model_validate(self._json("GET", f"/statements/{id}", params={"wait": wait}))
+
+    def _cancel_quietly(self, id: str) -> None:
+        with suppress(HeadraceError):  # what interrupted the wait is the error worth showing
+            self.cancel(id)
+
+    def _json(self, method: str, path: str, **arguments: Any) -> Any:
+        return self._send(method, path, **arguments).json()
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self._token()}"}
+        try:
+            response = self._http.request(method, path, headers=headers, **arguments)
+        except httpx.TransportError as e:
+            raise self._unreachable(e) from e
+        if response.is_success:
+            return response
+        raise self._refusal(response)
+
+    def _token(self) -> str:
+        path = self._settings.gateway_token
+        try:
+            return path.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            raise NotReachable(
+                f"the warehouse server of {self._settings.project} was never started: run `headrace up`"
+            ) from None
+        except PermissionError:
+            raise TerminalError(f"{path} is not readable: the server belongs to another user") from None
+
+    def _unreachable(self, error: Exception) -> NotReachable:
+        where = f"127.0.0.1:{self._settings.gateway_port}"
+        if isinstance(error, httpx.ConnectError):
+            return NotReachable(f"nothing listens on {where}: run `headrace up`")
+        return NotReachable(
+            f"the warehouse server on {where} did not answer ({type(error).__name__}): "
+            f"see `headrace status` and {self._settings.logs}"
+        )
+
+    def _refusal(self, response: httpx.Response) -> HeadraceError:
+        port = self._settings.gateway_port
+        try:
+            message = str(response.json()["error"])
+        except (ValueError, KeyError, TypeError):
+            return NotReachable(
+                f"what answers on port {port} is not headrace (HTTP {response.status_code}): "
+                "stop that program, or set another `gateway_port`"
+            )
+        match response.status_code:
+            case 401:
+                return NotReachable(f"{message}: another project's server may hold port {port}")
+            case 429 | 503:
+                return NotReachable(message)
+            case 400 | 404 | 410 | 422:
+                return StatementRefused(message)
+            case _:
+                return StatementFailed(message)
