@@ -11,6 +11,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from headrace.errors import Location
+from headrace.spec.text import advance
 
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
 LAYERS = ("stg", "dwd", "dws")
@@ -121,6 +122,13 @@ class TableSpec:
     constraints: tuple[Constraint, ...] = ()
     comment: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    query_column: int = 1  # column of the file at which `query` begins
+    key_location: Location | None = None  # of PRIMARY KEY
+    partition_location: Location | None = None  # of PARTITIONED BY
+
+    def locate(self, offset: int) -> Location:
+        """Where in the file the character at `offset` of `query` stands."""
+        return advance(Location(self.path, self.query_line, self.query_column), self.query[:offset])
 
     @property
     def upstreams(self) -> tuple[TableName | SourceTable, ...]:

@@ -1,0 +1,78 @@
+"""`WITH ('key' = 'value', …)`: the few options there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.errors import did_you_mean
+from headrace.spec.cursor import Cursor
+from headrace.spec.model import CorrectionPolicy
+from headrace.spec.partitions import FORMATS, is_format
+from headrace.spec.text import Word
+
+FORMATTER = ("partition.fields.", ".date-formatter")
+CORRECTION = "correction.policy"
+
+
+@dataclass
+class Options:
+    """The options as written, and what they mean once the partition columns are known."""
+
+    pairs: list[tuple[Word, Word]] = field(default_factory=list)
+    partition_format: str | None = None
+    correction_policy: CorrectionPolicy = CorrectionPolicy.RECOMPUTE
+
+    @property
+    def written(self) -> tuple[tuple[str, str], ...]:
+        return tuple((key.value, value.value) for key, value in self.pairs)
+
+
+def read_options(cursor: Cursor) -> Options:
+    options = Options()
+    cursor.expect("(")
+    while True:
+        key = cursor.string("an option's name")
+        cursor.expect("=")
+        if any(key.value == other.value for other, _ in options.pairs):
+            raise cursor.error(f"option '{key.value}' is given twice", at=key)
+        options.pairs.append((key, cursor.string("the option's value")))
+        if cursor.accept(")"):
+            return options
+        if not cursor.accept(","):
+            cursor.fail("`,` or `)`")
+
+
+def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -> None:
+    """Give each option its meaning. Waits for all clauses: WITH may stand before PARTITIONED BY."""
+    prefix, suffix = FORMATTER
+    for key, value in options.pairs:
+        if key.value == CORRECTION:
+            if value.value not in list(CorrectionPolicy):
+                choices = " or ".join(f"'{c}'" for c in CorrectionPolicy)
+                raise cursor.error(
+                    f"'{value.value}' is no correction policy", at=value, hint=f"write {choices}"
+                )
+            options.correction_policy = CorrectionPolicy(value.value)
+        elif key.value.startswith(prefix) and key.value.endswith(suffix):
+            column = key.value[len(prefix) : -len(suffix)]
+            _check_formatter(cursor, key, value, column, partitioned_by)
+            options.partition_format = value.value
+        else:
+            columns = partitioned_by or ("<column>",)
+            known = [CORRECTION, *(f"{prefix}{c}{suffix}" for c in columns)]
+            raise cursor.error(f"'{key.value}' is no option", at=key, hint=did_you_mean(key.value, known))
+
+
+def _check_formatter(
+    cursor: Cursor, key: Word, value: Word, column: str, partitioned_by: tuple[str, ...]
+) -> None:
+    if column not in partitioned_by:
+        hint = did_you_mean(column, partitioned_by) or "declare it in PARTITIONED BY (…)"
+        raise cursor.error(f"`{column}` is no partition column", at=key, hint=hint)
+    if column != partitioned_by[0]:
+        hint = f"put `{column}` first in PARTITIONED BY: a refresh names ranges of the first column"
+        raise cursor.error("only the first partition column takes a date-formatter", at=key, hint=hint)
+    if not is_format(value.value):
+        raise cursor.error(
+            f"'{value.value}' is no partition format", at=value, hint="write one of " + ", ".join(FORMATS)
+        )

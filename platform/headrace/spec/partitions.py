@@ -1,0 +1,112 @@
+"""Partition labels: text such as `2024010100` that sorts as time does."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from headrace.errors import Location, SpecError
+from headrace.spec.model import TableSpec
+
+FORMATS = (
+    *("yyyy", "yyyyMM", "yyyyMMdd", "yyyyMMddHH", "yyyyMMddHHmm"),
+    *("yyyy-MM", "yyyy-MM-dd", "yyyy-MM-dd HH", "yyyy-MM-dd HH:mm"),
+)
+FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M"}
+FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, 23, 59, tzinfo=UTC)
+LONGEST_RANGE = 1_000_000
+
+
+def is_format(text: str) -> bool:
+    return text in FORMATS
+
+
+def parse_label(spec: TableSpec, text: str) -> str:
+    """`text`, if it names a partition of the table.
+
+    Raises:
+        SpecError: it is not of the declared format, or names no time there is.
+    """
+    _start(spec, text)
+    return text
+
+
+def label_range(spec: TableSpec, start: str, end: str) -> list[str]:
+    """All labels from `start` to `end`, both included."""
+    first, last = _start(spec, start), _start(spec, end)
+    if first > last:
+        raise _refuse(
+            spec, f"the range of {spec.name} starts at '{start}', after its end '{end}'", "exchange them"
+        )
+    labels, moment = [], first
+    while moment <= last:
+        labels.append(_label(_format(spec), moment))
+        if len(labels) > LONGEST_RANGE:
+            message = f"'{start}' to '{end}' are more than {LONGEST_RANGE:,} partitions of {spec.name}"
+            raise _refuse(spec, message, "refresh it in parts")
+        if (following := _next(_format(spec), moment)) is None:
+            break
+        moment = following
+    return labels
+
+
+def open_range(spec: TableSpec) -> tuple[str, str]:
+    """The labels a stream runs between: everything."""
+    pattern = _format(spec)
+    return _label(pattern, FIRST), _label(pattern, LAST)
+
+
+def bounds(spec: TableSpec, label: str) -> tuple[datetime, datetime]:
+    """When the partition begins and when the next one does, in UTC."""
+    start = _start(spec, label)
+    return start, _next(_format(spec), start) or datetime.max.replace(tzinfo=UTC)
+
+
+def _format(spec: TableSpec) -> str:
+    if spec.partition_format is None:
+        column = spec.partition_column or "<column>"
+        option = f"'partition.fields.{column}.date-formatter' = 'yyyyMMddHH'"
+        hint = f"declare PARTITIONED BY ({column}) WITH ({option})"
+        raise _refuse(spec, f"{spec.name} has no partitions by time", hint)
+    return spec.partition_format
+
+
+def _label(pattern: str, moment: datetime) -> str:
+    # strftime does not pad the year on every platform.
+    values = {"yyyy": f"{moment.year:04}", "MM": f"{moment.month:02}", "dd": f"{moment.day:02}",
+              "HH": f"{moment.hour:02}", "mm": f"{moment.minute:02}"}  # fmt: skip
+    return re.sub("|".join(values), lambda m: values[m[0]], pattern)
+
+
+def _start(spec: TableSpec, text: str) -> datetime:
+    pattern = _format(spec)
+    # Lengths are checked first: strptime takes "2024111" for yyyyMMdd, and digits of any script.
+    shape = re.sub("|".join(FIELDS), lambda m: f"[0-9]{{{len(m[0])}}}", pattern)
+    try:
+        if not re.fullmatch(shape, text):
+            raise ValueError
+        return datetime.strptime(text, re.sub("|".join(FIELDS), lambda m: FIELDS[m[0]], pattern)).replace(
+            tzinfo=UTC
+        )
+    except ValueError:
+        example = _label(pattern, datetime(2024, 1, 31, 9, tzinfo=UTC))
+        column = spec.partition_column
+        message = f"'{text}' is no partition of {spec.name}: `{column}` has the format {pattern}"
+        raise _refuse(spec, message, f"write it like '{example}'") from None
+
+
+def _next(pattern: str, moment: datetime) -> datetime | None:
+    """The start of the following partition, or None at the end of the calendar."""
+    try:
+        if "dd" in pattern:
+            unit = "minutes" if "mm" in pattern else "hours" if "HH" in pattern else "days"
+            return moment + timedelta(**{unit: 1})
+        if "MM" in pattern and moment.month < 12:
+            return moment.replace(month=moment.month + 1)
+        return moment.replace(year=moment.year + 1, month=1)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _refuse(spec: TableSpec, message: str, hint: str) -> SpecError:
+    return SpecError(message, spec.partition_location or Location(spec.path, 1), hint)

@@ -1,0 +1,98 @@
+"""One layer file → one TableSpec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlglot import exp
+
+from headrace.errors import SpecError
+from headrace.spec.header import Header, read_header
+from headrace.spec.model import TableSpec
+from headrace.spec.parameters import check_parameters
+from headrace.spec.query import Query, parse_query, position
+from headrace.spec.references import find_references
+from headrace.spec.text import SourceText
+
+PER_ROW = "stg keeps one row per source row; aggregate, join and filter by other tables in dwd or dws"
+
+
+def load_table(path: Path) -> TableSpec:
+    """Read a layer file.
+
+    Raises:
+        SpecError: the file breaks a rule that one file alone can break, with file, line and column.
+    """
+    path = Path(path)
+    source = SourceText.read(path)
+    header = read_header(source)
+    _check_place(path, header)
+    query = Query(source, header.query_start, header.query_end)
+    parsed = parse_query(query)
+    references = find_references(query, parsed, layer=header.name.layer)
+    check_parameters(query, partitioned=header.options.partition_format is not None)
+    _check_key(header)
+    if header.name.layer == "stg":
+        _check_stg(query, parsed, len(references))
+    start = source.location(query.start)
+    return TableSpec(
+        name=header.name,
+        path=path,
+        query=query.text,
+        query_ast=parsed,
+        query_line=start.line,
+        query_column=start.column,
+        references=references,
+        primary_key=header.elements.primary_key,
+        key_location=header.elements.key_location,
+        freshness=header.freshness,
+        partitioned_by=header.partitioned_by,
+        partition_location=header.partition_location,
+        partition_format=header.options.partition_format,
+        refresh_mode=header.refresh_mode,
+        refresh_policy=header.refresh_policy,
+        correction_policy=header.options.correction_policy,
+        constraints=header.elements.constraints,
+        comment=header.comment,
+        options=header.options.written,
+    )
+
+
+def _check_place(path: Path, header: Header) -> None:
+    expected = (header.name.layer, f"{header.name.table}.sql")
+    if (path.absolute().parent.name, path.name) != expected:
+        raise SpecError(
+            f"the file declares {header.name}, but is {path.absolute().parent.name}/{path.name}",
+            header.name_location,
+            f"move it to layers/{'/'.join(expected)}, or declare the table it is named after",
+        )
+
+
+def _check_key(header: Header) -> None:
+    if header.name.layer == "stg":
+        if header.elements.key_location:
+            hint = "remove PRIMARY KEY: the key of a stg table is its source table's"
+            raise SpecError("a stg table declares no key", header.elements.key_location, hint)
+    elif not header.elements.primary_key:
+        hint = f"write CREATE MATERIALIZED TABLE {header.name} (PRIMARY KEY (…)) …"
+        raise SpecError(f"{header.name} has no PRIMARY KEY", header.name_location, hint)
+
+
+def _check_stg(query: Query, parsed: exp.Query, references: int) -> None:
+    if not isinstance(parsed, exp.Select) or references > 1:
+        raise query.error("a stg table reads one source table", 0, PER_ROW)
+    for kind, what in (
+        (exp.Join, "a join"),
+        (exp.CTE, "a common table expression"),
+        (exp.Subquery, "a subquery"),
+        (exp.Group, "GROUP BY"),
+        (exp.Distinct, "DISTINCT"),
+        (exp.Limit, "LIMIT"),
+        (exp.AggFunc, "an aggregate"),
+        (exp.Window, "a window"),
+        (exp.Lateral, "LATERAL"),
+        (exp.UDTF, "a generator"),
+        (exp.Having, "HAVING"),
+    ):
+        if node := parsed.find(kind):
+            raise query.error(f"a stg table has no place for {what}", position(node), PER_ROW)
