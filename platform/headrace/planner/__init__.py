@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.planner.analyze import analyze
 from headrace.planner.paths import Path, Step
 from headrace.planner.plan import Plan
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Row, Strategy
 
-__all__ = ["AffectedKeys", "AffectedPartitions", "Full", "Path", "Plan", "Row", "Step", "Strategy"]
+__all__ = ["AffectedKeys", "AffectedPartitions", "Full", "Path", "Plan", "Row", "Step", "Strategy", "analyze"]

@@ -1,12 +1,27 @@
-"""The refresh strategies, one module each."""
+"""The refresh strategies, one module each: a frozen dataclass and `match(facts)`.
+
+`MATCHERS` is the order of attempts, cheapest first; a new strategy is a module and a line here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from headrace.planner.facts import QueryFacts, Refusal
+from headrace.planner.strategies import affected_keys, affected_partitions, full, row
 from headrace.planner.strategies.affected_keys import AffectedKeys
 from headrace.planner.strategies.affected_partitions import AffectedPartitions
 from headrace.planner.strategies.full import Full
 from headrace.planner.strategies.row import Row
 
 Strategy = Row | AffectedKeys | AffectedPartitions | Full
+Matcher = Callable[[QueryFacts], Strategy | Refusal]
 
-__all__ = ["AffectedKeys", "AffectedPartitions", "Full", "Row", "Strategy"]
+MATCHERS: tuple[tuple[str, Matcher], ...] = (
+    (Row.name, row.match),
+    (AffectedKeys.name, affected_keys.match),
+    (AffectedPartitions.name, affected_partitions.match),
+    (Full.name, full.match),
+)
+
+__all__ = ["MATCHERS", "AffectedKeys", "AffectedPartitions", "Full", "Matcher", "Row", "Strategy"]

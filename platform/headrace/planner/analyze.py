@@ -1,0 +1,58 @@
+"""Choose a table's refresh strategy: the first in the registry that is certain to be right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.errors import Location, SpecError
+from headrace.planner.extract import Upstream, extract
+from headrace.planner.facts import Refusal
+from headrace.planner.plan import Plan
+from headrace.planner.strategies import MATCHERS, Full, Row, Strategy
+from headrace.spec.model import RefreshPolicy, TableSpec
+
+
+def analyze(
+    spec: TableSpec, keys: Mapping[Upstream, tuple[str, ...]], columns: Mapping[Upstream, tuple[str, ...]]
+) -> Plan:
+    """The plan of `spec`.
+
+    Args:
+        spec: the table.
+        keys: primary key of each upstream, and of the table itself under its own name.
+        columns: output columns of each upstream and of the table itself.
+
+    Raises:
+        SpecError: only FULL is left under `REFRESH_POLICY = INCREMENTAL STRICT`, or a stg table does
+            anything but filter and project its source.
+    """
+    facts = extract(spec, keys, columns)
+    refused: list[tuple[str, str]] = []
+    chosen: Strategy = Full()
+    for name, match in MATCHERS:
+        found = match(facts)
+        if not isinstance(found, Refusal):
+            chosen = found
+            break
+        refused.append((name, found.reason))
+    where = Location(spec.path, spec.query_line)
+    if spec.source is not None and not isinstance(chosen, Row):
+        raise SpecError(
+            f"`{spec.name}` may only filter and project its source: {refused[0][1]}",
+            where,
+            "keep the source's primary key in the SELECT list; join and aggregate in a dwd or dws table",
+        )
+    if spec.refresh_policy is RefreshPolicy.FULL and spec.source is None:
+        skipped = () if isinstance(chosen, Full) else ((chosen.name, "REFRESH_POLICY = FULL"),)
+        return Plan(Full(), "REFRESH_POLICY = FULL", (*refused, *skipped))
+    if spec.refresh_policy is RefreshPolicy.INCREMENTAL_STRICT and isinstance(chosen, Full):
+        raise SpecError(
+            f"`{spec.name}` cannot be refreshed incrementally: {refused[-1][1]}",
+            where,
+            "rewrite the query, or declare REFRESH_POLICY = AUTO",
+        )
+    return Plan(chosen, _reason(chosen, refused) or chosen.describe(facts), tuple(refused))
+
+
+def _reason(chosen: Strategy, refused: list[tuple[str, str]]) -> str:
+    return refused[-1][1] if isinstance(chosen, Full) and refused else ""
