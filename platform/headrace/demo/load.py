@@ -15,7 +15,7 @@ from types import TracebackType
 
 import psycopg
 
-from headrace.demo.changes import WEIGHTS, Shop, choose
+from headrace.demo.changes import Shop, choose, perform
 from headrace.demo.shop import PROBE_ORDER
 from headrace.errors import HeadraceError, TerminalError
 
@@ -112,10 +112,10 @@ class LoadGenerator:
         changed = 0
         while changed < self._rate * self._interval and not self._stopping.is_set():
             kind = choose(shop)
-            with shop.connection.transaction():
-                rows = WEIGHTS[kind][0](shop)
             self.done[kind] += 1
-            changed += max(rows, 1)  # a miss (another writer took the row) counts, or it could loop forever
+            changed += max(
+                perform(shop, kind), 1
+            )  # a miss (another writer took the row) counts, or it could loop forever
         self.changes += changed
 
 

@@ -1,0 +1,118 @@
+"""`headrace demo`: the whole of headrace in a row, from nothing to the proof."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from headrace.demo.display import Display
+from headrace.demo.memory import MemorySampler
+from headrace.demo.proof import prove
+from headrace.demo.report import Report, versions
+from headrace.demo.stage import Stage
+from headrace.demo.start import start_everything
+from headrace.demo.under_load import load_and_measure
+from headrace.errors import HeadraceError
+from headrace.gateway.client import GatewayClient
+from headrace.services.stack import Stack
+from headrace.settings import Settings
+
+INTERRUPTED = 130
+
+
+def run(
+    settings: Settings, *, exit_at_end: bool, json_file: Path | None, seed: int, rate: float, seconds: float
+) -> int:
+    """Play the demo and tell what it found.
+
+    Args:
+        exit_at_end: stop the stack at the end, however the demo ends.
+        json_file: where to write the figures, also of a run that failed.
+        seed: of the shop (where it does not exist yet) and of the load.
+        rate: row changes a second.
+        seconds: of load, after the warm-up.
+
+    Returns:
+        0 where everything was reached and is equal, 130 after Ctrl-C, else 1.
+    """
+    report = Report(seed=seed, rate=rate)
+    display = Display(seconds=report.seconds)
+    stack = Stack(settings)
+    interrupted = False
+    with _termination_as_interrupt():
+        try:
+            with GatewayClient(settings) as client, _memory(stack, report):
+                _play(Stage(settings, stack, client, display, report), seconds=seconds)
+        except KeyboardInterrupt:
+            interrupted = True
+            report.problems.append("interrupted")
+        except HeadraceError as error:
+            report.problems.append(str(error))
+        except Exception as error:
+            # The figures so far and the stop of the stack matter more than a clean traceback.
+            report.problems.append(f"{type(error).__name__}: {error}")
+            display.console.print_exception()
+        finally:
+            if exit_at_end:
+                _stop(stack, report, display)
+            report.finish()
+            if json_file is not None:
+                report.write(json_file)
+    _tell(settings, report, display, stopped=exit_at_end)
+    return 0 if report.ok else INTERRUPTED if interrupted else 1
+
+
+def _play(stage: Stage, *, seconds: float) -> None:
+    stage.report.versions = versions(stage.settings)
+    start_everything(stage)
+    load_and_measure(stage, seconds=seconds)
+    prove(stage)
+
+
+@contextmanager
+def _memory(stack: Stack, report: Report) -> Iterator[None]:
+    sampler = MemorySampler(lambda: [service.pid for service in stack.status() if service.pid])
+    try:
+        with sampler:
+            yield
+    finally:
+        report.resident_bytes_peak = sampler.peak
+
+
+def _stop(stack: Stack, report: Report, display: Display) -> None:
+    try:
+        with display.step("down", "Stop everything") as say:
+            stack.down(on_progress=lambda service, text: say(f"{service}: {text}"))
+            say("")
+    except HeadraceError as error:
+        report.problems.append(f"the stack did not stop: {error}")
+
+
+def _tell(settings: Settings, report: Report, display: Display, *, stopped: bool) -> None:
+    if report.tables:
+        display.summary(report, settings.dagster_url)
+    for problem in report.problems:
+        display.problem(problem)
+    if not stopped:
+        display.line("The stack is up. `headrace status` shows it, `headrace down` stops it.")
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does, so that `--exit` leaves nothing behind."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
