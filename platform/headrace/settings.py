@@ -199,15 +199,20 @@ class Settings(BaseSettings):
         name = quote(database or self.postgres_database)
         return f"postgresql://headrace:{quote(password)}@{LOOPBACK}:{self.postgres_port}/{name}"
 
+    def environment(self) -> dict[str, str]:
+        """These settings as variables: a process started with them loads exactly the same."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {f"HEADRACE_{name.upper()}": "" if v is None else str(v) for name, v in values.items()}
+
     def source_environment(self) -> dict[str, str]:
         """What the `${env:…}` placeholders of connector files resolve to."""
         url = urlsplit(self.postgres_dsn())
         return {
-            "HEADRACE_POSTGRES_HOST": url.hostname or LOOPBACK,
-            "HEADRACE_POSTGRES_PORT": str(url.port or 5432),
-            "HEADRACE_POSTGRES_USER": unquote(url.username or ""),
-            "HEADRACE_POSTGRES_PASSWORD": unquote(url.password or ""),
-            "HEADRACE_POSTGRES_DATABASE": unquote(url.path.lstrip("/")),
+            "HEADRACE_SOURCE_HOST": url.hostname or LOOPBACK,
+            "HEADRACE_SOURCE_PORT": str(url.port or 5432),
+            "HEADRACE_SOURCE_USER": unquote(url.username or ""),
+            "HEADRACE_SOURCE_PASSWORD": unquote(url.password or ""),
+            "HEADRACE_SOURCE_DATABASE": unquote(url.path.lstrip("/")),
         }
 
 

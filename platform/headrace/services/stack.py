@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import fcntl
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
-from headrace.services.status import ServiceName, ServiceStatus
-from headrace.settings import Settings
+import psutil
+from supervisor.states import ProcessStates
+
+from headrace.errors import HeadraceError, TerminalError, did_you_mean
+from headrace.services import health, postgres, processes, runtime
+from headrace.services.catalogue import SERVICES, Service, with_needs
+from headrace.services.java import find_java
+from headrace.services.status import ServiceName, ServiceState, ServiceStatus
+from headrace.services.supervisor import ProcessInfo, Supervisor
+from headrace.settings import LOOPBACK, Settings
 
 OnProgress = Callable[[ServiceName, str], None]
+
+# Clients before what they are clients of: the warehouse ends its streams while the broker still answers.
+STOP_ORDER: tuple[tuple[ServiceName, ...], ...] = (
+    ("dagster-daemon", "dagster-webserver", "dagster-code", "warehouse"),
+    ("connect",),
+    ("kafka", "postgres"),
+)
+STATES: dict[int, ServiceState] = {
+    ProcessStates.STOPPED: "STOPPED",
+    ProcessStates.STARTING: "STARTING",
+    ProcessStates.RUNNING: "RUNNING",
+    ProcessStates.BACKOFF: "STARTING",
+    ProcessStates.STOPPING: "STOPPING",
+    ProcessStates.EXITED: "FAILED",
+    ProcessStates.FATAL: "FAILED",
+    ProcessStates.UNKNOWN: "FAILED",
+}
+LOG_LINES = 15
 
 
 class Stack:
@@ -19,6 +52,7 @@ class Stack:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.supervisor = Supervisor(settings)
 
     def up(
         self, *, only: Collection[ServiceName] | None = None, on_progress: OnProgress | None = None
@@ -31,21 +65,201 @@ class Stack:
 
         Raises TerminalError with the next command where a port is busy, Java is missing or a service fails.
         """
-        raise NotImplementedError
+        report = on_progress or (lambda name, message: None)
+        chosen = self._chosen(only)
+        with self._lock():
+            self._prerequisites(report)
+            known = self.supervisor.processes()
+            if not known and not self.supervisor.running:
+                self._end_orphans()
+                self._refuse_busy_ports([SERVICES[name] for name in chosen])
+                self.supervisor.start()
+            else:
+                idle = [n for n in chosen if n not in known or not known[n].wanted]
+                self._refuse_busy_ports([SERVICES[name] for name in idle])
+            self._start_all(chosen, report)
+        return self.status()
 
     def down(self, *, on_progress: OnProgress | None = None) -> None:
         """Stop everything and wait until no process of this stack is left. Data stays."""
-        raise NotImplementedError
+        report = on_progress or (lambda name, message: None)
+        if not self.settings.state.is_dir():
+            return
+        with self._lock():
+            running = self.supervisor.processes()
+
+            def stop(name: ServiceName) -> None:
+                report(name, "stopping")
+                self.supervisor.stop(name)
+                report(name, "stopped")
+
+            with ThreadPoolExecutor() as pool:
+                for names in STOP_ORDER:
+                    list(pool.map(stop, [n for n in names if n in running and running[n].wanted]))
+            if self.supervisor.running:
+                self.supervisor.shutdown()
+            self._end_orphans()
 
     def status(self) -> list[ServiceStatus]:
         """Every service's state, with its health check where its process runs."""
-        raise NotImplementedError
+        known = self.supervisor.processes()
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(lambda service: self._status(service, known), SERVICES.values()))
 
     def register_connectors(self, *, on_progress: OnProgress | None = None) -> list[str]:
         """Register `deploy/connectors/*.json` and create their topics; the source's tables must exist.
         Returns the connectors' names. Registering again changes nothing."""
-        raise NotImplementedError
+        from headrace.sources.connect import register_all
+
+        report = on_progress or (lambda name, message: None)
+        return register_all(self.settings, on_progress=lambda message: report("connect", message))
 
     def restart(self, service: ServiceName) -> None:
         """Stop one service, start it and wait until it is healthy."""
-        raise NotImplementedError
+        [service] = self._named([service])
+        with self._lock():
+            self.supervisor.stop(service)
+            self._refuse_busy_ports([SERVICES[service]])
+            self._start(SERVICES[service], lambda name, message: None)
+
+    def _chosen(self, only: Collection[ServiceName] | None) -> list[ServiceName]:
+        wanted = with_needs(set(SERVICES if only is None else self._named(only)))
+        if self.settings.postgres_url is not None:
+            wanted.discard("postgres")
+        return [name for name in SERVICES if name in wanted]
+
+    @staticmethod
+    def _named(names: Collection[ServiceName]) -> list[ServiceName]:
+        for name in names:
+            if name not in SERVICES:
+                raise TerminalError(f"there is no service `{name}`; {did_you_mean(name, SERVICES)}")
+        return list(names)
+
+    def _prerequisites(self, report: OnProgress) -> None:
+        find_java()
+        runtime.ensure(self.settings.home, lambda message: report("kafka", message))
+
+    def _start_all(self, chosen: Collection[ServiceName], report: OnProgress) -> None:
+        """Each as soon as what it needs is healthy. What started stays up where another fails."""
+        futures: dict[ServiceName, Future[None]] = {}
+
+        def start(service: Service) -> None:
+            for need in service.needs:
+                if need in futures and futures[need].exception() is not None:
+                    raise NotTried
+            self._start(service, report)
+
+        with ThreadPoolExecutor(max_workers=len(SERVICES)) as pool:
+            for name in chosen:  # needs come first in SERVICES
+                futures[name] = pool.submit(start, SERVICES[name])
+        errors = [error for future in futures.values() if (error := future.exception()) is not None]
+        if any(not isinstance(error, HeadraceError) for error in errors):
+            raise next(error for error in errors if not isinstance(error, HeadraceError))
+        if failures := [str(error) for error in errors if not isinstance(error, NotTried)]:
+            raise TerminalError("\n".join(failures))
+
+    def _start(self, service: Service, report: OnProgress) -> None:
+        report(service.name, "starting")
+        began = time.monotonic()
+        self.supervisor.configure(service.prepare(self.settings))
+        self.supervisor.launch(service.name)
+        while (waited := time.monotonic() - began) < service.start_seconds:
+            process = self.supervisor.process(service.name)
+            if process.gave_up:
+                raise TerminalError(self._failure(service.name, "does not stay up"))
+            try:
+                # Another program that took the port meanwhile must not pass for this one.
+                if process.state == ProcessStates.RUNNING:
+                    health.check(self.settings, service.name)
+                    report(service.name, f"healthy after {waited:.1f} s")
+                    return
+            except health.Unhealthy as error:
+                last = str(error)
+            else:
+                last = "its process is not up"
+            time.sleep(0.1)
+        raise TerminalError(
+            self._failure(service.name, f"not healthy after {service.start_seconds} s: {last}")
+        )
+
+    def _failure(self, name: ServiceName, what: str) -> str:
+        log = self.settings.logs / f"{name}.log"
+        tail = log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log.is_file() else []
+        shown = "".join(f"\n  | {line}" for line in tail) or " nothing"
+        return (
+            f"{name}: {what}; the end of {log} says:{shown}\n"
+            "  mend what it names, then run `headrace up` again (`headrace down` stops the rest)"
+        )
+
+    def _status(self, service: Service, known: dict[str, ProcessInfo]) -> ServiceStatus:
+        process = known.get(service.name)
+        status = ServiceStatus(name=service.name, state="STOPPED")
+        status.port = getattr(self.settings, service.ports[0]) if service.ports else None
+        if service.name == "postgres" and self.settings.postgres_url is not None:
+            return status.model_copy(
+                update={"state": "EXTERNAL", "port": None, "detail": "set by postgres_url"}
+            )
+        if process is None:
+            return status
+        status.state = STATES[process.state]
+        status.pid = process.pid
+        if status.state == "FAILED":
+            status.detail = (
+                f"{process.detail}; see {self.settings.logs / service.name}.log, then `headrace up`"
+            )
+        elif process.pid is not None:
+            status.rss_bytes = processes.resident(process.pid)
+            try:
+                health.check(self.settings, service.name)
+            except health.Unhealthy as error:
+                status.state = "STARTING" if process.state == ProcessStates.STARTING else "UNHEALTHY"
+                status.detail = str(error)
+        return status
+
+    def _refuse_busy_ports(self, services: Collection[Service]) -> None:
+        busy = []
+        for name in (port for service in services for port in service.ports):
+            port = getattr(self.settings, name)
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((LOOPBACK, port))
+                except OSError:
+                    busy.append(
+                        f"port {port} is in use by {processes.listener(port) or 'another program'}: "
+                        f"stop that, or choose another by HEADRACE_{name.upper()}=… or `{name} = …` "
+                        "in headrace.toml"
+                    )
+        if busy:
+            raise TerminalError("\n".join(busy) + "\nthen run `headrace up` again")
+
+    def _end_orphans(self) -> None:
+        """What a killed supervisor left, also where the pid files are stale."""
+        left = processes.marked(self.settings.state.resolve())
+        if (server := postgres.postmaster(self.settings)) is not None:
+            with suppress(psutil.Error):
+                server.send_signal(signal.SIGINT)  # its SIGTERM would wait for its clients
+            left.append(server)
+        processes.end(left, grace=20)
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """One `up` or `down` at a time."""
+        state = self.settings.state
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+            handle = os.open(state / "stack.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except PermissionError as error:
+            raise TerminalError(
+                f"{error.filename} belongs to another user: run headrace as that user, "
+                "or choose another folder by HEADRACE_DATA=…"
+            ) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+class NotTried(HeadraceError):
+    """What a service needs did not start; that is the error to show."""

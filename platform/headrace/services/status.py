@@ -18,6 +18,6 @@ class ServiceStatus(BaseModel):
     name: ServiceName
     state: ServiceState
     pid: int | None = None
-    rss_bytes: int = Field(0, description="of the process and everything it started")
+    rss_bytes: int = Field(default=0, description="of the process and everything it started")
     port: int | None = None
-    detail: str = Field("", description="what is wrong and what to run; empty where nothing is")
+    detail: str = Field(default="", description="what is wrong and what to run; empty where nothing is")

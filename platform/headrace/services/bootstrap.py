@@ -1,0 +1,118 @@
+"""Makes `.venv` and `.headrace/runtime` of a checkout. Run by `./headrace` with the machine's Python.
+
+Imports only the standard library: it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+
+
+class SetupFailed(Exception):
+    """The message says what to do."""
+
+
+def main(stamp: str) -> int:
+    """Set up unless another process did so meanwhile, then write the stamp that `./headrace` compares."""
+    state = ROOT / ".headrace"
+    state.mkdir(exist_ok=True)
+    with (state / "setup.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another process is setting up; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        written = state / "setup.stamp"
+        if written.is_file() and written.read_text() == stamp and PYTHON.exists():
+            return 0
+        try:
+            _need_java()
+            _virtual_environment()
+            _packages()
+            _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
+        except SetupFailed as error:
+            print(f"headrace: {error}", file=sys.stderr)
+            return 1
+        written.write_text(stamp)
+    return 0
+
+
+def _need_java() -> None:
+    """Only that there is one: its version is checked, with the same advice, once headrace is installed."""
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which(f"{home}/bin/java" if home else "java") is None:
+        place = f"JAVA_HOME={home}" if home else "the PATH"
+        raise SetupFailed(
+            f"no Java in {place}: install Java 17 or newer (Debian, Ubuntu: apt install "
+            "openjdk-17-jre-headless; macOS: brew install openjdk@17), then run the command again"
+        )
+
+
+def _virtual_environment() -> None:
+    if _usable():
+        # uv makes environments without pip.
+        if subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode != 0:
+            _run("pip", [PYTHON, "-m", "ensurepip"])
+        return
+    _say("making the virtual environment .venv")
+    made = subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True)
+    if made.returncode != 0:
+        raise SetupFailed(
+            f"`{sys.executable} -m venv` failed; install Python's venv module (Debian, Ubuntu: "
+            f"apt install python3-venv) and run the command again\n{made.stdout}{made.stderr}"
+        )
+
+
+def _usable() -> bool:
+    """An environment made elsewhere, or by another Python that is gone, must be made anew."""
+    if not PYTHON.exists():
+        return False
+    check = f"import sys; sys.exit(sys.prefix != {str(VENV)!r} or not (3, 11) <= sys.version_info < (3, 14))"
+    return subprocess.run([PYTHON, "-c", check], capture_output=True).returncode == 0
+
+
+def _packages() -> None:
+    environment = os.environ | _caches()
+    pip: list[str | Path] = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    lock = ROOT / "requirements.lock"
+    _say("installing the packages of requirements.lock")
+    uv: list[str | Path] = [PYTHON, "-m", "uv", "pip"]
+    bootstrap = [*pip, "--require-hashes", "-r", ROOT / "deploy" / "bootstrap.lock"]
+    with_uv = subprocess.run(bootstrap, capture_output=True, env=environment).returncode == 0 and (
+        subprocess.run([*uv, "sync", "--quiet", "--require-hashes", lock], env=environment).returncode == 0
+    )
+    if not with_uv:
+        _say("uv did not do it; installing with pip, which takes longer")
+        _run("the packages", [*pip, "--require-hashes", "-r", lock], environment)
+    install: list[str | Path] = [*uv, "install", "--quiet"] if with_uv else pip
+    _run("headrace itself", [*install, "--no-deps", "--no-build-isolation", "-e", ROOT], environment)
+
+
+def _caches() -> dict[str, str]:
+    """A home that cannot be written to (a service account's) must not stop the set-up."""
+    if os.access(Path.home(), os.W_OK):
+        return {}
+    cache = ROOT / ".headrace" / "cache"
+    return {"UV_CACHE_DIR": str(cache / "uv"), "PIP_CACHE_DIR": str(cache / "pip")}
+
+
+def _run(what: str, command: list[str | Path], environment: dict[str, str] | None = None) -> None:
+    if subprocess.run(command, env=environment, cwd=ROOT).returncode != 0:
+        raise SetupFailed(f"setting up {what} failed (see above); run the command again once it is mended")
+
+
+def _say(message: str) -> None:
+    print(f"headrace: {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

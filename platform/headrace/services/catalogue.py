@@ -1,0 +1,83 @@
+"""Every service of a stack: what it needs first, its port, how long it may take, how it is prepared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from headrace.services import dagster_home, kafka, postgres
+from headrace.services.java import Java, find_java
+from headrace.services.program import Program
+from headrace.services.status import ServiceName
+from headrace.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    name: ServiceName
+    prepare: Callable[[Settings], Program]
+    ports: tuple[str, ...] = ()
+    needs: tuple[ServiceName, ...] = ()
+    start_seconds: int = 120
+
+
+def _broker(settings: Settings) -> Program:
+    return kafka.prepare_broker(settings, find_java())
+
+
+def _connect(settings: Settings) -> Program:
+    return kafka.prepare_connect(settings, find_java())
+
+
+def _warehouse(settings: Settings) -> Program:
+    java: Java = find_java()
+    command = [sys.executable, "-m", "headrace.gateway.server", "--project", str(settings.project)]
+    return Program(
+        name="warehouse",
+        command=command,
+        directory=str(settings.project),
+        environment={"JAVA_HOME": str(java.home)} | settings.environment(),
+        stop_seconds=60,
+    )
+
+
+def _dagster(name: ServiceName) -> Callable[[Settings], Program]:
+    def prepare(settings: Settings) -> Program:
+        program = dagster_home.prepare(settings, name)
+        return replace(program, environment={**settings.environment(), **program.environment})
+
+    return prepare
+
+
+SERVICES: dict[ServiceName, Service] = {
+    service.name: service
+    for service in (
+        Service(name="postgres", prepare=postgres.prepare, ports=("postgres_port",), start_seconds=60),
+        Service(name="kafka", prepare=_broker, ports=("kafka_port", "kafka_controller_port")),
+        Service(name="connect", prepare=_connect, ports=("connect_port",), needs=("kafka", "postgres")),
+        Service(
+            name="warehouse",
+            prepare=_warehouse,
+            ports=("gateway_port", "spark_connect_port"),
+            needs=("kafka", "postgres"),
+            start_seconds=180,
+        ),
+        Service(name="dagster-code", prepare=_dagster("dagster-code")),
+        Service(
+            name="dagster-webserver",
+            prepare=_dagster("dagster-webserver"),
+            ports=("dagster_port",),
+            needs=("dagster-code",),
+        ),
+        Service(name="dagster-daemon", prepare=_dagster("dagster-daemon"), needs=("dagster-code",)),
+    )
+}
+
+
+def with_needs(names: set[ServiceName]) -> set[ServiceName]:
+    """These services and everything they need, in any depth."""
+    closed = set(names)
+    while missing := {need for name in closed for need in SERVICES[name].needs} - closed:
+        closed |= missing
+    return closed

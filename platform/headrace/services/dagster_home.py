@@ -1,0 +1,71 @@
+"""Dagster's instance folder and its three processes: code server, webserver and daemon."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from headrace.services.places import run_directory
+from headrace.services.program import Program
+from headrace.services.status import ServiceName
+from headrace.settings import LOOPBACK, Settings
+
+DEFINITIONS = "headrace.orchestration.definitions"
+INSTANCE = {
+    "telemetry": {"enabled": False},
+    "nux": {"enabled": False},
+    "run_monitoring": {"enabled": True, "start_timeout_seconds": 180, "cancel_timeout_seconds": 60},
+    "concurrency": {"runs": {"max_concurrent_runs": 4}},
+    "retention": {"sensor": {"purge_after_days": {"skipped": 1, "success": 7}}},
+}
+
+
+def home(settings: Settings) -> Path:
+    """Dagster's instance folder: set `DAGSTER_HOME` to it to use Dagster's own commands."""
+    return settings.state / "dagster"
+
+
+def code_socket(settings: Settings) -> Path:
+    """Where the code server listens; webserver and daemon share the one process that holds definitions."""
+    return run_directory(settings) / "dagster.sock"
+
+
+def prepare(settings: Settings, name: ServiceName) -> Program:
+    """Write the instance's configuration and say how to run one of its processes."""
+    folder = home(settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dagster.yaml").write_text(yaml.safe_dump(INSTANCE))
+    workspace = folder / "workspace.yaml"
+    socket = str(code_socket(settings))
+    server = {"grpc_server": {"socket": socket, "host": "localhost", "location_name": "headrace"}}
+    workspace.write_text(yaml.safe_dump({"load_from": [server]}))
+    return Program(
+        name=name,
+        command=[sys.executable, "-m", *_command(settings, name, socket, workspace)],
+        directory=str(settings.project),
+        environment={"DAGSTER_HOME": str(folder), "DAGSTER_DISABLE_TELEMETRY": "1"},
+        stop_seconds=20,
+        stop_group=name == "dagster-code",  # runs are its children
+    )
+
+
+def _command(settings: Settings, name: ServiceName, socket: str, workspace: Path) -> list[str]:
+    if name == "dagster-code":
+        code = [
+            "dagster",
+            "api",
+            "grpc",
+            "--socket",
+            socket,
+            "--location-name",
+            "headrace",
+            "-m",
+            DEFINITIONS,
+        ]
+        return [*code, "--inject-env-vars-from-instance", "--log-level", "warning"]
+    if name == "dagster-webserver":
+        where = ["-h", LOOPBACK, "-p", str(settings.dagster_port)]
+        return ["dagster_webserver", *where, "-w", str(workspace), "--log-level", "warning"]
+    return ["dagster._daemon", "run", "-w", str(workspace)]

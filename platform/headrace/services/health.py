@@ -1,0 +1,77 @@
+"""Whether a service answers, asked the way its clients ask."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import httpx
+
+from headrace.services import dagster_home, postgres
+from headrace.services.status import ServiceName
+from headrace.settings import Settings
+
+PATIENCE = 3.0
+
+
+class Unhealthy(Exception):
+    """The service does not answer (yet); the message says how."""
+
+
+def check(settings: Settings, name: ServiceName) -> None:
+    """Return where the service answers; raise Unhealthy where not. Takes at most a few seconds."""
+    try:
+        CHECKS[name](settings)
+    except Unhealthy:
+        raise
+    except Exception as error:  # drivers raise their own kinds; all of them mean the same here
+        raise Unhealthy(str(error).strip() or type(error).__name__) from error
+
+
+def _postgres(settings: Settings) -> None:
+    if settings.postgres_url is None:
+        postgres.ensure_database(settings)
+
+
+def _kafka(settings: Settings) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    # A refused connection makes librdkafka retry until its time-out; ask the port first.
+    with socket.create_connection(("127.0.0.1", settings.kafka_port), timeout=PATIENCE):
+        pass
+    client = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    if not client.list_topics(timeout=PATIENCE).brokers:
+        raise Unhealthy("the broker is not registered yet")
+
+
+def _http(url: str) -> None:
+    # A proxy from the environment must not see a loopback call.
+    response = httpx.get(url, timeout=PATIENCE, trust_env=False)
+    if not response.is_success:
+        raise Unhealthy(f"{url} answers {response.status_code}")
+
+
+def _dagster_code(settings: Settings) -> None:
+    import grpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    with grpc.insecure_channel(f"unix:{dagster_home.code_socket(settings)}") as channel:
+        request = health_pb2.HealthCheckRequest(service="DagsterApi")
+        answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=PATIENCE)
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        raise Unhealthy("the code server still loads the definitions")
+
+
+def _alive(settings: Settings) -> None:
+    """The daemon serves nobody; that its process stays up is all there is to see from outside."""
+
+
+CHECKS: dict[ServiceName, Callable[[Settings], None]] = {
+    "postgres": _postgres,
+    "kafka": _kafka,
+    "connect": lambda settings: _http(f"{settings.connect_url}/health"),
+    "warehouse": lambda settings: _http(f"{settings.gateway_url}/health"),
+    "dagster-code": _dagster_code,
+    "dagster-webserver": lambda settings: _http(f"{settings.dagster_url}/server_info"),
+    "dagster-daemon": _alive,
+}

@@ -1,0 +1,110 @@
+"""The JVM artifacts: retrieved once by the Ivy that PySpark ships, from `deploy/ivy.xml`."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.errors import TerminalError, TransientError
+from headrace.services.java import find_java
+from headrace.settings import checkout
+
+PATTERN = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
+
+
+def definition() -> Path:
+    """The folder with `ivy.xml` and `ivysettings.xml`: the repository's, or the copy in a wheel."""
+    root = checkout()
+    return root / "deploy" if root is not None else Path(__file__).parent / "ivy"
+
+
+def is_current(home: Path) -> bool:
+    """Whether `home` holds exactly what `ivy.xml` asks for."""
+    stamp = home / "jars" / "stamp"
+    return stamp.is_file() and stamp.read_text() == _digest()
+
+
+def ensure(home: Path, on_progress: Callable[[str], None] = lambda message: None) -> None:
+    """Retrieve the artifacts into `home/jars/{spark,kafka,plugins}` unless they are there already.
+
+    Safe to call from several processes: one retrieves, the others wait for it.
+    """
+    if is_current(home):
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    with _lock(home / "jars.lock"):
+        if is_current(home):
+            return
+        with tempfile.TemporaryDirectory(prefix="retrieving-", dir=home) as scratch:
+            staged = Path(scratch) / "jars"
+            _retrieve(Path(scratch), staged, on_progress)
+            for archive in sorted((staged / "plugins").glob("*.tar.gz")):
+                with tarfile.open(archive) as tar:
+                    # 3.11.0 to 3.11.3 know no filter.
+                    if hasattr(tarfile, "data_filter"):
+                        tar.extraction_filter = tarfile.data_filter
+                    tar.extractall(staged / "plugins")
+                archive.unlink()
+            (staged / "stamp").write_text(_digest())
+            if (home / "jars").exists():
+                shutil.rmtree(home / "jars")
+            staged.rename(home / "jars")
+
+
+def _retrieve(scratch: Path, staged: Path, on_progress: Callable[[str], None]) -> None:
+    java = find_java()
+    arguments = ["-settings", definition() / "ivysettings.xml", "-ivy", definition() / "ivy.xml"]
+    arguments += ["-cache", scratch / "cache", "-retrieve", f"{staged}/{PATTERN}"]
+    command = [java.binary, "-jar", _ivy(), *arguments, "-types", "jar", "tar.gz", "bundle"]
+    log = scratch.parent / "ivy.log"
+    artifacts = 0
+    on_progress("retrieving JVM artifacts (Spark's connectors, Kafka, Debezium)")
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            out.write(line)
+            if "SUCCESSFUL" in line:
+                artifacts += 1
+                on_progress(f"retrieving JVM artifacts: {artifacts}")
+    # Ivy answers 0 for some failed downloads too.
+    complete = all(any((staged / group).glob("*")) for group in ("spark", "kafka", "plugins"))
+    if process.wait() != 0 or not complete:
+        tail = "\n  ".join(log.read_text().splitlines()[-15:])
+        raise TransientError(
+            f"the JVM artifacts of {definition() / 'ivy.xml'} could not be retrieved "
+            f"(whole log: {log}):\n  {tail}\ncheck the network, then run the command again"
+        )
+
+
+def _ivy() -> Path:
+    # The package is found, not imported: importing PySpark costs a second.
+    spec = importlib.util.find_spec("pyspark")
+    for place in spec.submodule_search_locations or [] if spec else []:
+        for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):
+            return jar
+    raise TerminalError("PySpark's Ivy is missing: run `./headrace setup`")
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for name in ("ivy.xml", "ivysettings.xml"):
+        digest.update((definition() / name).read_bytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
