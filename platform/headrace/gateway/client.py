@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
-from headrace.errors import Cancelled, HeadraceError, TerminalError, TransientError
+from headrace.errors import Cancelled, HeadraceError, TerminalError
+from headrace.gateway.errors import NotReachable, StatementFailed, StatementInterrupted, StatementRefused
 from headrace.results import Statement, TableStatus
 
 if TYPE_CHECKING:
@@ -17,26 +18,12 @@ if TYPE_CHECKING:
 
     from headrace.settings import Settings
 
+__all__ = ["GatewayClient", "NotReachable", "StatementFailed", "StatementInterrupted", "StatementRefused"]
+
 OnProgress = Callable[[Statement], None]
 
 FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 _POLL_SECONDS = 5.0  # how long the server holds a poll open when nothing changes
-
-
-class NotReachable(TransientError):
-    """No warehouse server answers, or it is not ready to take statements."""
-
-
-class StatementRefused(TerminalError):
-    """The server refused the statement before running it: it cannot be read, or names what does not exist."""
-
-
-class StatementFailed(TerminalError):
-    """The statement ran and failed; running it again cannot help."""
-
-
-class StatementInterrupted(TransientError):
-    """The statement ran into something that may be over when it is run again."""
 
 
 class GatewayClient:
@@ -192,7 +179,7 @@ class GatewayClient:
         match response.status_code:
             case 401:
                 return NotReachable(f"{message}: another project's server may hold port {port}")
-            case 429 | 503:
+            case 503:
                 return NotReachable(message)
             case 400 | 404 | 410 | 422:
                 return StatementRefused(message)

@@ -1,0 +1,137 @@
+"""The gateway over HTTP: statements in, progress and results out. Loopback only, with a token."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator
+from typing import Annotated, Any, BinaryIO
+
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from headrace.errors import HeadraceError, TerminalError, TransientError, UnknownName
+from headrace.gateway.encoding import encode
+from headrace.gateway.service import Service
+
+log = logging.getLogger(__name__)
+
+ARROW = "application/vnd.apache.arrow.stream"
+_CHUNK = 1 << 20
+
+
+class Submission(BaseModel):
+    """A statement to run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(max_length=1_000_000)
+
+
+class Unauthorized(TerminalError):
+    """A call without the right token."""
+
+
+class RowsGone(TerminalError):
+    """The statement has no rows, or they are kept no longer."""
+
+
+def create_app(service: Service, *, token: str) -> FastAPI:
+    """The HTTP application of one warehouse.
+
+    Args:
+        service: the warehouse and its statements.
+        token: what clients must present as `Authorization: Bearer …`.
+    """
+    app = FastAPI(title="headrace", docs_url=None, redoc_url=None, openapi_url=None)
+    # A web page of another site may make a browser call loopback under that site's name.
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False)
+    for kind in (HeadraceError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _on_error)
+    expected = f"Bearer {token}".encode()
+
+    def authorized(request: Request) -> None:
+        given = request.headers.get("authorization", "").encode()
+        if not secrets.compare_digest(given, expected):
+            raise Unauthorized("the token is missing or wrong")
+
+    guarded = [Depends(authorized)]
+
+    @app.get("/health")
+    def health() -> Response:
+        answer = service.health()
+        return JSONResponse(answer, status_code=200 if answer["state"] == "ready" else 503)
+
+    @app.get("/status", dependencies=guarded)
+    def status() -> Any:
+        return JSONResponse(encode(service.status()))
+
+    @app.post("/statements", dependencies=guarded, status_code=202)
+    def submit(submission: Submission) -> Any:
+        return encode(service.submit(submission.sql))
+
+    @app.get("/statements", dependencies=guarded)
+    def statements() -> Any:
+        return encode(service.jobs.all())
+
+    @app.get("/statements/{id}", dependencies=guarded)
+    def statement(id: str, wait: Annotated[float, Query(ge=0, le=30)] = 0) -> Any:
+        return encode(service.jobs.get(id, wait))
+
+    @app.delete("/statements/{id}", dependencies=guarded)
+    def cancel(id: str) -> Any:
+        return encode(service.jobs.cancel(id))
+
+    @app.get("/statements/{id}/rows", dependencies=guarded)
+    def rows(id: str) -> Response:
+        stream = service.jobs.rows(id)
+        if stream is None:
+            raise RowsGone(f"statement {id} has no rows, or they are kept no longer: submit it again")
+        return StreamingResponse(_chunks(stream), media_type=ARROW)
+
+    return app
+
+
+def _on_error(_request: Request, error: Exception) -> Response:
+    match error:
+        case Unauthorized():
+            status = 401
+        case UnknownName():
+            status = 404
+        case RowsGone():
+            status = 410
+        case TransientError():
+            status = 503
+        case HeadraceError() | RequestValidationError():
+            status = 422
+        case HTTPException():
+            status = error.status_code
+        case _:
+            status = 500
+            log.error("a request failed", exc_info=error)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({"error": _message(error)}, status_code=status, headers=headers)
+
+
+def _message(error: Exception) -> str:
+    match error:
+        case HeadraceError():
+            return str(error)
+        case RequestValidationError():
+            problems = (f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
+            return "the request cannot be read: " + "; ".join(problems)
+        case HTTPException():
+            return str(error.detail)
+        case _:
+            first = (str(error).strip().splitlines() or [""])[0]
+            return f"{type(error).__name__}: {first[:500]} (details in the server's log)"
+
+
+def _chunks(stream: BinaryIO) -> Iterator[bytes]:
+    with stream:
+        while chunk := stream.read(_CHUNK):
+            yield chunk

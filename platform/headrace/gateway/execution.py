@@ -1,0 +1,130 @@
+"""What each statement does: one call of the warehouse, its answer as plain JSON or as Arrow rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from pydantic import JsonValue
+
+from headrace.gateway import statements as s
+from headrace.gateway.encoding import encode
+from headrace.progress import Progress
+from headrace.results import ConstraintResult, Explanation, ParityResult, RefreshResult, TableStatus
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.spec import Project
+
+Lane = Literal["control", "reads", "jobs"]
+"""Which workers run a statement: a SELECT never waits for a backfill, a SUSPEND for neither."""
+
+
+class WarehouseApi(Protocol):
+    """What the gateway needs of `headrace.engine.warehouse.Warehouse`."""
+
+    def status(self) -> list[TableStatus]: ...
+    def explain(self, table: str) -> Explanation: ...
+    def select(self, sql: str, *, limit: int | None = None) -> pa.Table: ...
+    def refresh(
+        self, table: str, start: str | None, end: str | None, *, progress: Progress
+    ) -> RefreshResult: ...
+    def verify(
+        self,
+        tables: list[str] | None,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        source: bool = True,
+        progress: Progress,
+    ) -> list[ParityResult]: ...
+    def check(
+        self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
+    ) -> list[ConstraintResult]: ...
+    def suspend(self, table: str) -> None: ...
+    def resume(self, table: str) -> None: ...
+    def describe(self, table: str) -> dict[str, Any]: ...
+    def show(self) -> list[dict[str, Any]]: ...
+    def changes(self, table: str, from_version: int) -> pa.Table: ...
+    def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A statement's answer: JSON, or rows."""
+
+    result: JsonValue = None
+    rows: pa.Table | None = None
+
+
+def lane(statement: s.ParsedStatement) -> Lane:
+    """The workers that run the statement."""
+    match statement:
+        case s.Select() | s.Changes() | s.ShowDeadLetters():
+            return "reads"
+        case s.Refresh() | s.Verify() | s.Check():
+            return "jobs"
+        case _:
+            return "control"
+
+
+def check_labels(statement: s.ParsedStatement, project: Project) -> None:
+    """Refuse partition labels that the tables' formats do not allow, before anything runs."""
+    labels: s.Labels | None = getattr(statement, "labels", None)
+    if labels is None:
+        return
+    from headrace.spec.partitions import label_range
+
+    tables: Sequence[str]
+    match statement:
+        case s.Verify(tables=()):
+            tables = [str(spec.name) for spec in project.tables.values() if spec.partition_format]
+        case s.Verify(tables=tables):
+            pass
+        case s.Refresh(table=table) | s.Check(table=table):
+            tables = (table,)
+        case _:
+            return
+    for name in tables:
+        label_range(project.table(name), labels.start, labels.end)
+
+
+def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Progress) -> Outcome:
+    """Run the statement to its end. Raises what the warehouse raises."""
+    match statement:
+        case s.Select(sql=sql):
+            return Outcome(rows=warehouse.select(sql))
+        case s.Changes(table=table, from_version=version):
+            return Outcome(rows=warehouse.changes(table, version))
+        case s.ShowDeadLetters(table=letters_of):
+            return Outcome(encode(warehouse.dead_letters(letters_of)))
+        case s.ShowTables():
+            return Outcome(encode(warehouse.show()))
+        case s.Describe(table=table):
+            return Outcome(encode(warehouse.describe(table)))
+        case s.Explain(table=table):
+            return Outcome(encode(warehouse.explain(table)))
+        case s.Suspend(table=table):
+            warehouse.suspend(table)
+            return Outcome({"table": table, "desired": "SUSPENDED"})
+        case s.Resume(table=table):
+            warehouse.resume(table)
+            return Outcome({"table": table, "desired": "RUNNING"})
+        case s.Refresh(table=table, labels=labels):
+            start, end = _ends(labels)
+            return Outcome(encode(warehouse.refresh(table, start, end, progress=progress)))
+        case s.Verify(tables=tables, labels=labels, source=source):
+            start, end = _ends(labels)
+            found = warehouse.verify(
+                list(tables) or None, start=start, end=end, source=source, progress=progress
+            )
+            return Outcome(encode(found))
+        case s.Check(table=table, labels=labels):
+            start, end = _ends(labels)
+            return Outcome(encode(warehouse.check(table, start=start, end=end, progress=progress)))
+
+
+def _ends(labels: s.Labels | None) -> tuple[str, str] | tuple[None, None]:
+    return (labels.start, labels.end) if labels else (None, None)

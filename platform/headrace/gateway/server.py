@@ -1,0 +1,121 @@
+"""The warehouse server: `python -m headrace.gateway.server --project DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.errors import HeadraceError, TerminalError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from headrace.gateway.service import ManagedWarehouse, Service
+    from headrace.settings import Settings
+    from headrace.spec import Project
+
+log = logging.getLogger("headrace.gateway")
+
+_RESULT_BYTES = 512 * 2**20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve one project until SIGTERM or SIGINT; then stop the warehouse and return."""
+    parser = argparse.ArgumentParser(prog="python -m headrace.gateway.server", description=__doc__)
+    parser.add_argument("--project", type=Path, default=Path(), help="the project directory")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        from headrace.settings import Settings
+
+        serve(Settings.load(options.project))
+    except HeadraceError as error:
+        log.error("%s", error)
+        return 2
+    return 0
+
+
+def serve(settings: Settings) -> None:
+    """Serve the project until a signal says stop."""
+    import uvicorn
+
+    from headrace.gateway.app import create_app
+    from headrace.gateway.rows import ResultRows
+    from headrace.gateway.service import Service
+    from headrace.gateway.token import ensure_token
+
+    listener = _listen(settings.gateway_port)
+    token = ensure_token(settings.gateway_token)
+    rows = ResultRows(settings.state / "results", limit_bytes=_RESULT_BYTES)
+    service = Service(lambda: _build(settings), rows)
+    config = uvicorn.Config(
+        create_app(service, token=token),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+    )
+    server = _server(config, service)
+    # uvicorn raises the signal again when it has shut down; the warehouse is stopped after that.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+    service.start()
+    log.info("serving %s on 127.0.0.1:%d", settings.project, settings.gateway_port)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        log.info("stopping")
+        service.close()
+        log.info("stopped")
+
+
+def _server(config: uvicorn.Config, service: Service) -> uvicorn.Server:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Lets waiting clients go at once, instead of waiting for them."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            service.drain()
+            await super().shutdown(sockets)
+
+    return Server(config)
+
+
+def _listen(port: int) -> socket.socket:
+    """Take the port before anything starts: two servers of one project never touch its tables together."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise TerminalError(
+            f"port {port} cannot be used ({error.strerror}): stop what holds it, or set `gateway_port` in "
+            "headrace.toml"
+        ) from None
+    return listener
+
+
+def _build(settings: Settings) -> tuple[Project, ManagedWarehouse]:
+    from headrace.catalog import Catalog
+    from headrace.spec import load_project
+
+    # A mistake in a layer file is reported before Spark's seconds of loading begin.
+    project = load_project(settings.project)
+    from headrace.engine.warehouse import Warehouse
+
+    return project, Warehouse(project, settings, Catalog.in_directory(settings.state))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""One warehouse behind the gateway: started in the background, then open for statements."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from headrace.errors import HeadraceError, TerminalError, TransientError
+from headrace.gateway.execution import Outcome, WarehouseApi, check_labels, execute
+from headrace.gateway.jobs import Jobs
+from headrace.gateway.rows import ResultRows
+from headrace.gateway.statements import ParsedStatement, parse
+from headrace.progress import Progress
+from headrace.results import Statement, TableStatus
+
+if TYPE_CHECKING:
+    from headrace.spec import Project
+
+log = logging.getLogger(__name__)
+
+State = Literal["starting", "ready", "failed", "stopping"]
+
+
+class ManagedWarehouse(WarehouseApi, Protocol):
+    """A warehouse that the server starts and stops."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+Build = Callable[[], "tuple[Project, ManagedWarehouse]"]
+
+
+class Service:
+    """A warehouse and its statements.
+
+    Args:
+        build: loads the project and makes the warehouse; called once, in the background.
+        rows: where results go.
+        keep: how many finished statements stay known.
+    """
+
+    def __init__(self, build: Build, rows: ResultRows, *, keep: int = 200) -> None:
+        self._build = build
+        self._lock = Lock()
+        self._state: State = "starting"
+        self._error: str | None = None
+        self._built: tuple[Project, ManagedWarehouse] | None = None
+        self._starter = Thread(target=self._start, name="warehouse-start", daemon=True)
+        self.jobs = Jobs(self._execute, rows, keep=keep)
+
+    def start(self) -> None:
+        """Begin to start the warehouse; returns at once, `health` says when it is ready."""
+        self._starter.start()
+
+    def drain(self) -> None:
+        """Say that it stops, take no more statements, let waiting clients go."""
+        with self._lock:
+            self._state = "stopping"
+        self.jobs.drain()
+
+    def close(self) -> None:
+        """Cancel the statements and stop the warehouse, after its start where that is under way."""
+        self.drain()
+        if self._starter.ident is not None:
+            self._starter.join()
+        self.jobs.close()
+        if self._built is not None:
+            self._built[1].stop()
+
+    def health(self) -> dict[str, str | None]:
+        """`state` and, where it failed, `error`."""
+        with self._lock:
+            return {"state": self._state, "error": self._error}
+
+    def submit(self, sql: str) -> Statement:
+        """Check a statement and queue it. Raises what is wrong with it."""
+        project, _ = self._ready()
+        tables = {str(name): spec.partition_column for name, spec in project.tables.items()}
+        parsed = parse(sql, tables)
+        check_labels(parsed, project)
+        return self.jobs.submit(sql, parsed)
+
+    def status(self) -> list[TableStatus]:
+        """Every table's status."""
+        return self._ready()[1].status()
+
+    def _execute(self, parsed: ParsedStatement, progress: Progress) -> Outcome:
+        return execute(self._ready()[1], parsed, progress)
+
+    def _ready(self) -> tuple[Project, ManagedWarehouse]:
+        with self._lock:
+            state, error, built = self._state, self._error, self._built
+        if state == "ready" and built is not None:
+            return built
+        if state == "failed":
+            raise TerminalError(f"the warehouse could not start: {error}")
+        raise TransientError(f"the warehouse server is {state}: `headrace status` shows when it is ready")
+
+    def _start(self) -> None:
+        try:
+            self._built = self._build()
+            self._built[1].start()
+        except HeadraceError as error:
+            log.error("the warehouse cannot start: %s", error)
+            self._settle("failed", str(error))
+        except BaseException as error:
+            log.exception("the warehouse cannot start")
+            first = (str(error).strip().splitlines() or [""])[0]
+            self._settle("failed", f"{type(error).__name__}: {first} (details in the server's log)")
+        else:
+            log.info("the warehouse is ready")
+            self._settle("ready", None)
+
+    def _settle(self, state: State, error: str | None) -> None:
+        with self._lock:
+            self._error = error
+            if self._state == "starting":  # not where it was told to stop meanwhile
+                self._state = state

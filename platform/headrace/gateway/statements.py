@@ -1,0 +1,243 @@
+"""The gateway's statements: text in, frozen dataclasses out. What each one does stands in `execution`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headrace.errors import did_you_mean
+from headrace.gateway.cursor import Cursor, StatementError
+from headrace.gateway.queries import check_query
+
+__all__ = ["StatementError", "parse"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Partition labels, both ends included."""
+
+    start: str
+    end: str
+
+
+@dataclass(frozen=True)
+class Select:
+    sql: str
+
+
+@dataclass(frozen=True)
+class ShowTables:
+    pass
+
+
+@dataclass(frozen=True)
+class ShowDeadLetters:
+    table: str | None
+
+
+@dataclass(frozen=True)
+class Describe:
+    table: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    table: str
+
+
+@dataclass(frozen=True)
+class Suspend:
+    table: str
+
+
+@dataclass(frozen=True)
+class Resume:
+    table: str
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """`labels` is None for a table without partitions."""
+
+    table: str
+    labels: Labels | None
+
+
+@dataclass(frozen=True)
+class Verify:
+    """No `tables` means all of them."""
+
+    tables: tuple[str, ...]
+    labels: Labels | None
+    source: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    table: str
+    labels: Labels | None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changelog rows of `from_version` and later versions."""
+
+    table: str
+    from_version: int
+
+
+ParsedStatement = (
+    Select
+    | ShowTables
+    | ShowDeadLetters
+    | Describe
+    | Explain
+    | Suspend
+    | Resume
+    | Refresh
+    | Verify
+    | Check
+    | Changes
+)
+
+Tables = Mapping[str, str | None]
+"""Materialized tables, each with its partition column."""
+
+_EDIT = "edit the table's file under layers/, then run `headrace down` and `headrace up`"
+_MATERIALIZED = ("MATERIALIZED", "TABLE")
+
+
+def parse(sql: str, tables: Tables) -> ParsedStatement:
+    """Read one statement. Raises StatementError with line and column.
+
+    Args:
+        sql: the statement; a trailing `;` is fine.
+        tables: the materialized tables there are, each with its partition column.
+    """
+    parser = _Parser(sql, tables)
+    statement = parser.statement()
+    if not isinstance(statement, Select):
+        parser.cursor.end()
+    return statement
+
+
+class _Parser:
+    def __init__(self, sql: str, tables: Tables) -> None:
+        self.cursor = Cursor(sql)
+        self._tables = tables
+
+    def statement(self) -> ParsedStatement:
+        first = self.cursor.tokens[0]
+        word = first.text.upper()
+        if word in ("SELECT", "WITH"):
+            return Select(check_query(self.cursor, self._tables))
+        if word in ("CREATE", "DROP"):
+            self.cursor.fail(f"not supported yet: {word} MATERIALIZED TABLE", _EDIT)
+        if word in ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"):
+            self.cursor.fail(f"{word} is refused: only a table's own query writes it", _EDIT)
+        branches: dict[str, Callable[[], ParsedStatement]] = {
+            "SHOW": self._show,
+            "DESCRIBE": lambda: Describe(self._materialized()),
+            "DESC": lambda: Describe(self._materialized()),
+            "EXPLAIN": lambda: Explain(self._materialized()),
+            "ALTER": self._alter,
+            "VERIFY": self._verify,
+            "CHECK": lambda: Check(table := self._table(), self._partition((table,))),
+            "CHANGES": self._changes,
+        }
+        if word not in branches:
+            known = ["SELECT", "WITH", *branches]
+            self.cursor.fail(f"`{first.text}` begins no statement", did_you_mean(word, known))
+        self.cursor.keyword((word,))
+        return branches[word]()
+
+    def _show(self) -> ParsedStatement:
+        if self.cursor.keyword(("MATERIALIZED", "DEAD")) == "MATERIALIZED":
+            self.cursor.keywords("TABLES")
+            return ShowTables()
+        self.cursor.keywords("LETTERS")
+        return ShowDeadLetters(self._table() if self.cursor.peek() else None)
+
+    def _alter(self) -> ParsedStatement:
+        table = self._materialized()
+        match self.cursor.keyword(("SUSPEND", "RESUME", "REFRESH", "SET", "AS")):
+            case "SUSPEND":
+                return Suspend(table)
+            case "RESUME":
+                return Resume(table)
+            case "REFRESH":
+                return self._refresh(table)
+            case word:
+                text = "ALTER … AS <new query>" if word == "AS" else "ALTER … SET FRESHNESS"
+                self.cursor.fail(f"not supported yet: {text}", _EDIT, token=self.cursor.tokens[0])
+
+    def _refresh(self, table: str) -> Refresh:
+        labels = self._partition((table,))
+        if labels is None and (column := self._tables[table]) is not None:
+            self.cursor.expected(
+                "`PARTITION`", f"name the range: REFRESH PARTITION ({column} BETWEEN '…' AND '…')"
+            )
+        return Refresh(table, labels)
+
+    def _verify(self) -> Verify:
+        names: list[str] = []
+        if self.cursor.peek() and not self._at("PARTITION") and not self._at("WITHOUT"):
+            names.append(self._table())
+            while self.cursor.accept(","):
+                names.append(self._table())
+        labels = self._partition(tuple(names))
+        source = not self.cursor.accept("WITHOUT")
+        if not source:
+            self.cursor.keywords("SOURCE")
+        return Verify(tuple(dict.fromkeys(names)), labels, source)
+
+    def _changes(self) -> Changes:
+        table = self._table()
+        if not self.cursor.accept("FROM"):
+            return Changes(table, 0)
+        self.cursor.keywords("VERSION")
+        return Changes(table, self.cursor.integer("a changelog version"))
+
+    def _materialized(self) -> str:
+        self.cursor.keywords(*_MATERIALIZED)
+        return self._table()
+
+    def _table(self) -> str:
+        name, first = self.cursor.name("a table name, such as `dws.user_hour`")
+        while self.cursor.accept("."):
+            name += "." + self.cursor.name("the rest of a table name")[0]
+        if name not in self._tables:
+            self.cursor.fail(f"no table `{name}`", did_you_mean(name, self._tables), token=first)
+        return name
+
+    def _partition(self, tables: tuple[str, ...]) -> Labels | None:
+        """`PARTITION (column = 'A')` or `PARTITION (column BETWEEN 'A' AND 'B')`, where it follows."""
+        start = self.cursor.peek()
+        if not self.cursor.accept("PARTITION"):
+            return None
+        for table in tables:
+            if self._tables[table] is None:
+                self.cursor.fail(f"`{table}` has no partitions", token=start)
+        self.cursor.keywords("(")
+        column, token = self.cursor.name("the partition column")
+        known = {c for t in tables or self._tables if (c := self._tables[t]) is not None}
+        for table in tables:
+            if (actual := self._tables[table]) != column:
+                self.cursor.fail(f"`{table}` is partitioned by `{actual}`, not by `{column}`", token=token)
+        if not tables and column not in known:
+            self.cursor.fail(
+                f"no table is partitioned by `{column}`", did_you_mean(column, known), token=token
+            )
+        if self.cursor.keyword(("=", "BETWEEN")) == "=":
+            label = self.cursor.string("a partition label in quotes")
+            labels = Labels(label, label)
+        else:
+            low = self.cursor.string("a partition label in quotes")
+            self.cursor.keywords("AND")
+            labels = Labels(low, self.cursor.string("a partition label in quotes"))
+        self.cursor.keywords(")")
+        return labels
+
+    def _at(self, word: str) -> bool:
+        token = self.cursor.peek()
+        return token is not None and token.text.upper() == word
