@@ -48,7 +48,7 @@ class Display:
             self.console.print(f"[red]✗[/] {title} [dim]({take_time():.1f} s)[/]")
             raise
         detail = f" [dim]{escape(note)}[/]" if note else ""
-        self.console.print(f"[green]✓[/] {title} [dim]({take_time():.1f} s)[/]{detail}")
+        self.console.print(f"[green]✓[/] {title} [dim]({take_time():.1f} s)[/]{detail}", soft_wrap=True)
 
     @contextmanager
     def _running(self, title: str) -> Iterator[Say]:
@@ -61,7 +61,7 @@ class Display:
 
         def line(text: str) -> None:
             nonlocal last
-            if time.monotonic() - last >= _QUIET_SECONDS:
+            if text and time.monotonic() - last >= _QUIET_SECONDS:
                 last = time.monotonic()
                 self.console.print(f"    {escape(text)}", soft_wrap=True)
 
@@ -82,8 +82,8 @@ class Display:
     def summary(self, report: Report, dagster_url: str) -> None:
         """Rows and parity per table, then the figures of the run."""
         tables = Table(title=None, box=None, pad_edge=False, header_style="bold")
-        for column in ("table", "rows", "parity with batch", "against the source", "PostgreSQL's own result"):
-            tables.add_column(column, justify="right" if column == "rows" else "left")
+        for column in ("table", "rows", "= batch", "= source", "= PostgreSQL's own"):
+            tables.add_column(column, justify="right" if column == "rows" else "left", no_wrap=True)
         for name, figures in report.tables.items():
             tables.add_row(
                 name,

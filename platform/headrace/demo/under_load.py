@@ -15,6 +15,7 @@ from headrace.demo.waiting import wait_for
 from headrace.gateway.client import GatewayClient
 
 WARM_UP_SECONDS = 20.0
+AFTER_BACKFILL_SECONDS = 5.0
 CATCH_UP_TIMEOUT = 300.0
 
 
@@ -32,7 +33,7 @@ def load_and_measure(stage: Stage, *, seconds: float) -> None:
             ) as say:
                 _pass(probe, load, seconds / 3, say)
                 report.backfill = backfill(stage, probe, load, say)
-                _pass(probe, load, max(5.0, warm + seconds - time.monotonic()), say)
+                _pass(probe, load, max(AFTER_BACKFILL_SECONDS, warm + seconds - time.monotonic()), say)
                 load.stop()
                 say(f"{load.changes:,} row changes")
             report.load = LoadFigures(
@@ -58,6 +59,7 @@ def _warm_up(probe: FreshnessProbe, load: LoadGenerator, say: Say) -> float:
         return f"{left:.0f} s left, tick {visible} of {ticks[-1][0]} visible" if left > 0 else None
 
     wait_for("the first change under load", outstanding, timeout=CATCH_UP_TIMEOUT, say=say)
+    say(f"tick {probe.visible} visible")
     return time.monotonic()
 
 
