@@ -29,6 +29,12 @@ class ProjectErrors(SpecError):
         return "\n".join(str(e) for e in self.errors)
 
 
+def raise_all(errors: Sequence[SpecError]) -> None:
+    """Raise what was collected: the one error itself, or all of several."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+
+
 @dataclass(frozen=True)
 class Project:
     """What a project directory declares. `tables` stand in topological order, upstreams first."""
@@ -91,8 +97,7 @@ def load_project(directory: Path) -> Project:
     errors += _unknown_upstreams(specs, declared, known_sources)
     order, cycle = _topological(specs)
     errors += cycle
-    if errors:
-        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    raise_all(errors)
     return Project(directory, {name: specs[name] for name in order}, connectors)
 
 

@@ -29,7 +29,6 @@ DML = {
 CONSTRUCTS = {  # what stands in a Table node's arguments, and why it may not
     "version": "a version is pinned by headrace, per refresh",
     "when": "a version is pinned by headrace, per refresh",
-    "sample": "a sample is not the same rows twice",
     "changes": "headrace reads the changes",
 }
 
@@ -67,6 +66,11 @@ def parse_query(query: Query) -> exp.Query:
     return parsed[0]
 
 
+def tables(parsed: exp.Query) -> list[exp.Table]:
+    """All relations by name; what a BROADCAST hint names is not read."""
+    return [t for t in parsed.find_all(exp.Table) if not t.find_ancestor(exp.Hint)]
+
+
 def query_tokens(text: str) -> list[Token]:
     """The tokens of a query that was read before, so they cannot fail."""
     return Spark().tokenize(text)
@@ -97,14 +101,14 @@ def _refuse_constructs(query: Query, parsed: exp.Query) -> None:
     for select in parsed.find_all(exp.Select):
         if select.args.get("into"):
             raise query.error("SELECT … INTO writes a table", position(select), "headrace writes the table")
-    for placeholder in parsed.find_all(exp.Placeholder):
-        at = query.text.find(f":{placeholder.name}" if placeholder.name else "?")
-        raise query.error(
-            f"`:{placeholder.name}` is no parameter",
-            max(at, 0),
-            "the parameters are ${start_date} and ${end_date}",
-        )
-    for table in parsed.find_all(exp.Table):
+    if placeholder := parsed.find(exp.Placeholder):
+        written = f":{placeholder.name}" if placeholder.name else "?"
+        tokens = [t for t in query_tokens(query.text) if query.text.startswith(written, t.start)]
+        hint = "the parameters are ${start_date} and ${end_date}"
+        raise query.error(f"`{written}` is no parameter", tokens[0].start if tokens else 0, hint)
+    if sample := parsed.find(exp.TableSample):
+        raise query.error("a sample is not the same rows twice", position(sample.parent or sample))
+    for table in tables(parsed):
         _refuse_table(query, table)
 
 

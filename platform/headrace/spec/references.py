@@ -5,14 +5,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from headrace.spec.model import LAYERS, Reference, SourceTable, TableName
-from headrace.spec.query import Query
+from headrace.spec.query import Query, tables
 
 
 def find_references(query: Query, parsed: exp.Query, *, layer: str) -> tuple[Reference, ...]:
     """Every occurrence of an upstream, in order of position."""
     found = [
         _reference(query, table, layer)
-        for table in parsed.find_all(exp.Table)
+        for table in tables(parsed)
         if isinstance(table.this, exp.Identifier) and not _is_cte(table)
     ]
     if not found:

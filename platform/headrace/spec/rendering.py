@@ -9,7 +9,7 @@ from sqlglot.tokens import TokenType
 
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.spec.parameters import parameter_at
-from headrace.spec.query import query_tokens
+from headrace.spec.query import query_tokens, tables
 
 Edit = tuple[int, int, str]
 
@@ -41,10 +41,9 @@ def render(
 
 
 def _has_alias(spec: TableSpec, start: int) -> bool:
-    tables = spec.query_ast.find_all(exp.Table)
     return any(
         bool(t.args.get("alias"))
-        for t in tables
+        for t in tables(spec.query_ast)
         if isinstance(t.parts[0], exp.Identifier) and t.parts[0].meta.get("start") == start
     )
 
