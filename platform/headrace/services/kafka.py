@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import subprocess
 import uuid
 from collections.abc import Mapping
@@ -35,6 +36,7 @@ def prepare_broker(settings: Settings, java: Java) -> Program:
         name="kafka",
         command=[str(java.binary), *_jvm(settings, settings.kafka_memory), "kafka.Kafka", str(file)],
         directory=str(settings.state),
+        environment=_fingerprint(file),
         stop_seconds=60,
     )
 
@@ -47,7 +49,7 @@ def prepare_connect(settings: Settings, java: Java) -> Program:
         name="connect",
         command=[str(java.binary), *_jvm(settings, settings.connect_memory), main, str(file)],
         directory=str(settings.state),
-        environment=settings.source_environment(),
+        environment=settings.source_environment() | _fingerprint(file),
         stop_seconds=60,
     )
 
@@ -113,9 +115,6 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "config.providers.env.param.allowlist.pattern": "^HEADRACE_SOURCE_.*",
         "connector.client.config.override.policy": "All",
         "producer.acks": "all",
-        "producer.linger.ms": "5",
-        "producer.batch.size": "262144",
-        "producer.compression.type": "lz4",
         "producer.max.request.size": str(LARGEST_MESSAGE),
     }
 
@@ -123,6 +122,12 @@ def connect_properties(settings: Settings) -> dict[str, str]:
 def _jvm(settings: Settings, memory: str) -> list[str]:
     classpath = str(settings.jars("kafka") / "*")
     return [*JVM, f"-Xmx{memory}", f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", "-cp", classpath]
+
+
+def _fingerprint(file: Path) -> dict[str, str]:
+    """Changed properties make a changed program, which is restarted."""
+    digest = hashlib.sha256(file.read_bytes() + LOG_CONFIGURATION.read_bytes()).hexdigest()
+    return {"HEADRACE_PROPERTIES": digest}
 
 
 def _write(file: Path, properties: Mapping[str, str]) -> Path:

@@ -1,0 +1,226 @@
+"""Kafka Connect's REST interface, as far as headrace uses it, and how a project's connectors are registered."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from headrace.errors import TerminalError, TransientError
+from headrace.settings import Settings
+
+POLL_SECONDS = 0.1
+# A restart is not seen at once: it travels through Kafka before the REST interface shows it.
+RESTART_SECONDS = 2.0
+UNREGISTERED = {"connector": {"state": "UNREGISTERED"}, "tasks": []}
+
+
+@dataclass(frozen=True)
+class ConnectorFile:
+    """A plain Debezium connector file: what a `POST /connectors` takes."""
+
+    name: str
+    config: dict[str, str]
+    path: Path
+
+    @classmethod
+    def read(cls, path: Path) -> ConnectorFile:
+        """Raises TerminalError with file and line where it is not one."""
+        try:
+            content = json.loads(path.read_text())
+        except json.JSONDecodeError as error:
+            raise TerminalError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from None
+        name, config = (
+            (content.get(key) for key in ("name", "config")) if isinstance(content, dict) else (0, 0)
+        )
+        if not isinstance(name, str) or not isinstance(config, dict):
+            raise TerminalError(f'{path}:1: a connector file reads {{"name": "…", "config": {{…}}}}')
+        return cls(name, {key: str(value) for key, value in config.items()}, path)
+
+    def topics(self) -> list[str]:
+        """The topics of tables that it names outright; a pattern's come into being with their first row."""
+        prefix = self.config.get("topic.prefix")
+        listed = [t.strip() for t in self.config.get("table.include.list", "").split(",")]
+        return [f"{prefix}.{table}" for table in listed if prefix and re.fullmatch(r"\w+\.\w+", table)]
+
+
+@dataclass(frozen=True)
+class ConnectorStatus:
+    """The connector's state and that of its worst task: RUNNING, PAUSED, UNASSIGNED, FAILED …"""
+
+    name: str
+    state: str
+    trace: str = ""
+
+    @property
+    def running(self) -> bool:
+        return self.state == "RUNNING"
+
+    @property
+    def cause(self) -> str:
+        """The last `Caused by` of the trace: what a person must mend."""
+        causes = [line.strip() for line in self.trace.splitlines() if line.startswith("Caused by:")]
+        return (causes or self.trace.splitlines() or [""])[-1].removeprefix("Caused by: ")
+
+
+class ConnectClient:
+    """A connection to one Connect worker. Use as a context manager, or call `close()`.
+
+    Args:
+        url: the worker's REST address.
+        transport: for tests: answers in place of the network.
+    """
+
+    def __init__(self, url: str, *, transport: httpx.BaseTransport | None = None) -> None:
+        self._http = httpx.Client(base_url=url, timeout=30, trust_env=False, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def wait_ready(self, timeout: float = 60) -> None:
+        """Wait until the worker has joined its group and takes requests."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                if self._http.get("/health").is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"Kafka Connect at {self._http.base_url} is not ready after {timeout:.0f} s: "
+                    "see `headrace status`, then run `headrace up`"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def names(self) -> list[str]:
+        """The registered connectors."""
+        return sorted(self._call("GET", "/connectors"))
+
+    def put_connector(self, file: ConnectorFile) -> None:
+        """Register it, or change it where it reads otherwise. An unchanged connector is not disturbed."""
+        path = f"/connectors/{file.name}"
+        known = self._call("GET", f"{path}/config", absent={})
+        if known != {"name": file.name, **file.config}:
+            self._call("PUT", f"{path}/config", body=file.config, file=file.path)
+
+    def status(self, name: str) -> ConnectorStatus:
+        """Its state; UNREGISTERED where Connect does not know it (yet)."""
+        answer = self._call("GET", f"/connectors/{name}/status", absent=UNREGISTERED)
+        parts = [answer["connector"], *answer["tasks"]]
+        worst = next((part for part in parts if part["state"] != "RUNNING"), parts[-1])
+        state = worst["state"]
+        if state == "RUNNING" and not answer["tasks"]:  # nothing reads yet
+            state = "UNASSIGNED"
+        return ConnectorStatus(name, state, worst.get("trace", ""))
+
+    def wait_running(self, name: str, timeout: float = 60) -> None:
+        """Wait until the connector and its task run. Raises TerminalError with the cause where one failed."""
+        deadline = time.monotonic() + timeout
+        failing_since: float | None = None
+        while time.monotonic() < deadline:
+            status = self.status(name)
+            if status.running:
+                return
+            if status.state != "FAILED":
+                failing_since = None
+            elif failing_since is None:
+                failing_since = time.monotonic()
+            elif time.monotonic() - failing_since > RESTART_SECONDS:
+                raise TerminalError(
+                    f"connector `{name}` failed: {status.cause}\n"
+                    "  mend it, then register it again: `headrace up`"
+                )
+            time.sleep(POLL_SECONDS)
+        raise TransientError(
+            f"connector `{name}` is {status.state} after {timeout:.0f} s: see `headrace status`"
+        )
+
+    def restart_failed(self, name: str) -> None:
+        """Restart the connector and its tasks where they failed; what runs goes on."""
+        self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+
+    def delete(self, name: str) -> None:
+        """Remove it. Its offsets and its replication slot stay."""
+        if name in self.names():
+            self._call("DELETE", f"/connectors/{name}")
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: dict[str, str] | None = None,
+        file: Path | None = None,
+        absent: Any = None,
+    ) -> Any:
+        where = f"{file}: " if file else ""
+        for _ in range(100):
+            try:
+                response = self._http.request(method, path, json=body)
+            except httpx.TransportError as error:
+                raise TransientError(
+                    f"{where}Kafka Connect at {self._http.base_url} does not answer ({error}): "
+                    "run `headrace up`"
+                ) from error
+            if response.status_code != httpx.codes.CONFLICT:  # the workers are rebalancing
+                break
+            time.sleep(POLL_SECONDS)
+        if response.status_code == httpx.codes.NOT_FOUND and absent is not None:
+            return absent
+        if response.is_success:
+            return response.json() if response.content else None
+        said = response.text
+        if response.headers.get("content-type", "").startswith("application/json"):
+            said = response.json().get("message", said)
+        kind = TransientError if response.status_code >= 500 or response.status_code == 409 else TerminalError
+        raise kind(f"{where}Kafka Connect refuses {method} {path} ({response.status_code}): {said}")
+
+
+def register_all(
+    settings: Settings, *, on_progress: Callable[[str], None] = lambda message: None
+) -> list[str]:
+    """Register every connector file of the project, wait until each runs. The source's tables must exist."""
+    files = [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
+    create_topics(settings.kafka_bootstrap, [topic for file in files for topic in file.topics()])
+    with ConnectClient(settings.connect_url) as client:
+        client.wait_ready()
+        for file in files:
+            on_progress(f"registering connector `{file.name}`")
+            client.put_connector(file)
+            if client.status(file.name).state == "FAILED":
+                client.restart_failed(file.name)
+            client.wait_running(file.name)
+    return [file.name for file in files]
+
+
+def create_topics(bootstrap: str, topics: list[str]) -> None:
+    """One partition each, where missing: a table without rows has no topic, and its readers would fail."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    if not topics:
+        return
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    wanted = [NewTopic(topic, num_partitions=1, replication_factor=1) for topic in topics]
+    for topic, created in client.create_topics(wanted, operation_timeout=30).items():
+        try:
+            created.result(timeout=30)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TransientError(f"topic `{topic}` could not be created: {error}") from error
