@@ -98,7 +98,7 @@ def _tell(settings: Settings, report: Report, display: Display, *, stopped: bool
     for problem in report.problems:
         display.problem(problem)
     if not stopped:
-        display.line("The stack is up. `headrace status` shows it, `headrace down` stops it.")
+        display.line("What was started stays up: `headrace status` shows it, `headrace down` stops it.")
 
 
 @contextmanager
