@@ -1,0 +1,120 @@
+"""What `headrace doctor` looks at."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.settings import Settings
+
+_DISK_BYTES = 4 * 2**30
+_MEMORY_BYTES = 6 * 2**30
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    ok: bool
+    detail: str
+
+
+def diagnose(settings: Settings) -> list[Finding]:
+    """Look at everything; nothing is started or changed."""
+    return [
+        Finding("python", True, platform.python_version()),
+        _java(),
+        _artifacts(settings),
+        _disk(settings),
+        _memory(),
+        *_ports(settings),
+        _layers(settings),
+    ]
+
+
+def _java() -> Finding:
+    from headrace.services.java import find_java
+
+    try:
+        java = find_java()
+    except HeadraceError as error:
+        return Finding("java", False, str(error))
+    return Finding("java", True, f"{java.version} at {java.binary}")
+
+
+def _artifacts(settings: Settings) -> Finding:
+    from headrace.services import runtime
+
+    if runtime.is_current(settings.home):
+        return Finding("artifacts", True, f"complete in {settings.home}")
+    return Finding("artifacts", False, f"not in {settings.home} yet: `headrace up` fetches them")
+
+
+def _disk(settings: Settings) -> Finding:
+    place = next(p for p in (settings.data, *settings.data.parents) if p.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{free / 2**30:.1f} GiB free in {place}"
+    enough = free >= _DISK_BYTES
+    return Finding("disk", enough, text if enough else f"{text}, {_DISK_BYTES / 2**30:.0f} GiB are needed")
+
+
+def _memory() -> Finding:
+    import psutil
+
+    total = psutil.virtual_memory().total
+    text = f"{total / 2**30:.1f} GiB"
+    enough = total >= _MEMORY_BYTES
+    return Finding("memory", enough, text if enough else f"{text}: set smaller *_memory in headrace.toml")
+
+
+def _ports(settings: Settings) -> list[Finding]:
+    """A port must be free, or held by this stack."""
+    import socket
+
+    from headrace.services import processes
+
+    ours = {process.pid for process in processes.marked(settings.state.resolve())}
+    findings = []
+    for name, port in settings.ports.items():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                findings.append(Finding(name, True, f"{port} is free"))
+            except OSError:
+                findings.append(_held(name, port, ours))
+    return findings
+
+
+def _held(name: str, port: int, ours: set[int]) -> Finding:
+    import psutil
+
+    for process in psutil.process_iter(["pid", "name"]):
+        try:
+            listens = any(
+                c.laddr.port == port
+                for c in process.net_connections(kind="tcp")
+                if c.status == psutil.CONN_LISTEN
+            )
+        except psutil.Error:
+            continue
+        if listens:
+            mine = process.pid in ours
+            who = f"{process.info['name']} (pid {process.pid})"
+            advice = "" if mine else f": stop it, or set `{name}` in headrace.toml"
+            return Finding(name, mine, f"{port} is held by {'this stack' if mine else who}{advice}")
+    return Finding(name, False, f"{port} is held by another user's program: set `{name}` in headrace.toml")
+
+
+def _layers(settings: Settings) -> Finding:
+    from headrace.spec import load_project
+
+    try:
+        project = load_project(settings.project)
+    except HeadraceError as error:
+        return Finding("layers", False, str(error))
+    return Finding("layers", True, f"{len(project.tables)} tables, {len(project.connectors)} sources")

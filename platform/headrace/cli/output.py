@@ -1,0 +1,80 @@
+"""What commands print: aligned columns for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.gateway.encoding import encode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def note(message: str) -> None:
+    """A line for the person, beside the output: to stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def print_json(value: object, *, line: bool = False) -> None:
+    """The value as JSON: indented, or one line of JSON Lines."""
+    indent = None if line else 2
+    print(json.dumps(encode(value), indent=indent, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def cell(value: object) -> str:
+    """A value as text on one line."""
+    encoded = encode(value)
+    if encoded is None:
+        return "–"
+    text = encoded if isinstance(encoded, str) else json.dumps(encoded, ensure_ascii=False)
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+
+
+def print_columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Rows under headers, columns aligned; numbers to the right."""
+    kept = [list(row) for row in rows]
+    texts = [[cell(value) for value in row] for row in kept]
+    numeric = [
+        all(isinstance(row[i], int | float | None) for row in kept) and bool(kept)
+        for i in range(len(headers))
+    ]
+    widths = [max([len(h), *(len(row[i]) for row in texts)]) for i, h in enumerate(headers)]
+    for row in [list(headers), *texts]:
+        cells = (t.rjust(w) if n else t.ljust(w) for t, w, n in zip(row, widths, numeric, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def print_rows(rows: pa.Table, *, as_json: bool) -> None:
+    """A query's rows. JSON is a list of objects with exact values."""
+    names = rows.column_names
+    if as_json:
+        print_json(records(rows))
+        return
+    columns = [column.to_pylist() for column in rows.columns]
+    print_columns(names, zip(*columns, strict=True))
+    note(f"({rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'})")
+
+
+def records(rows: pa.Table) -> list[dict[str, object]]:
+    """The rows as objects. Refuses two columns of one name, as an object can hold only one of them."""
+    names = rows.column_names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        from headrace.cli.errors import UsageError
+
+        raise UsageError(f"two columns are named `{twice[0]}`: give one of them an alias")
+    found: list[dict[str, object]] = rows.to_pylist()
+    return found
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a short text."""
+    if seconds is None:
+        return "–"
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds % 1 else f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"

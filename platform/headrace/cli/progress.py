@@ -1,0 +1,54 @@
+"""A statement's progress on stderr: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.gateway.client import GatewayClient, OnProgress
+    from headrace.results import Statement
+
+_STEP = 10  # per cent between two plain lines of the same message
+
+
+def run(client: GatewayClient, sql: str) -> Statement:
+    """Run a statement with its progress shown. Raises where it fails; Ctrl-C cancels it."""
+    with _follower() as follow:
+        return client.run(sql, follow)
+
+
+@contextmanager
+def _follower() -> Iterator[OnProgress]:
+    if not sys.stderr.isatty():
+        yield PlainLines()
+        return
+    from rich.console import Console
+
+    # A status line is enough: the number of steps is often known only on the way.
+    with Console(stderr=True).status("queued") as status:
+        yield lambda statement: status.update(text(statement))
+
+
+def text(statement: Statement) -> str:
+    """The statement's progress in words."""
+    message = statement.message or statement.state.lower()
+    if statement.total:
+        return f"{message} ({statement.done or 0:,}/{statement.total:,})"
+    return message
+
+
+class PlainLines:
+    """One line for a new message, and for each tenth of its steps."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, int] | None = None
+
+    def __call__(self, statement: Statement) -> None:
+        tenth = 100 * (statement.done or 0) // statement.total // _STEP if statement.total else 0
+        now = (statement.message, tenth)
+        if statement.message and now != self._seen:
+            self._seen = now
+            print(text(statement), file=sys.stderr, flush=True)
