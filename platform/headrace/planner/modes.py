@@ -1,0 +1,41 @@
+"""The refresh mode of a table: declared, or what follows from its freshness."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Protocol
+
+from headrace.spec.model import RefreshMode, RefreshPolicy, TableName, TableSpec
+
+
+class Lineage(Protocol):
+    """What of a project decides modes; `headrace.spec.Project` is one."""
+
+    @property
+    def tables(self) -> dict[TableName, TableSpec]: ...
+
+    def downstream(self, name: TableName) -> tuple[TableName, ...]: ...
+
+
+def refresh_mode(spec: TableSpec, threshold: timedelta, project: Lineage) -> tuple[RefreshMode, str]:
+    """The mode and why: `REFRESH_MODE` if declared, else CONTINUOUS up to `threshold`, else scheduled."""
+    if spec.refresh_mode is not None:
+        return spec.refresh_mode, f"REFRESH_MODE = {spec.refresh_mode}"
+    freshness, origin = effective_freshness(spec, project)
+    if freshness is None:
+        return RefreshMode.INCREMENTAL, "FRESHNESS = DOWNSTREAM, and no table that reads it declares one"
+    why = f"freshness {freshness.total_seconds():g} s" + (f" of {origin}" if origin != spec.name else "")
+    if freshness <= threshold:
+        return RefreshMode.CONTINUOUS, f"{why} is within {threshold.total_seconds():g} s"
+    if spec.refresh_policy is RefreshPolicy.FULL:
+        return RefreshMode.FULL, f"{why} is above {threshold.total_seconds():g} s, and REFRESH_POLICY = FULL"
+    return RefreshMode.INCREMENTAL, f"{why} is above {threshold.total_seconds():g} s"
+
+
+def effective_freshness(spec: TableSpec, project: Lineage) -> tuple[timedelta | None, TableName]:
+    """The freshness to meet, and whose it is. DOWNSTREAM takes the tightest consumer's, however far."""
+    if spec.freshness is not None:
+        return spec.freshness, spec.name
+    inherited = [effective_freshness(project.tables[name], project) for name in project.downstream(spec.name)]
+    declared = [(freshness, name) for freshness, name in inherited if freshness is not None]
+    return min(declared, default=(None, spec.name))
