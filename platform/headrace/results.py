@@ -17,12 +17,14 @@ class TableStatus(BaseModel):
     state: State
     strategy: str
     declared_freshness: float | None
-    measured_freshness: float | None = Field(None, description="age of the newest applied source commit")
+    measured_freshness: float | None = Field(
+        default=None, description="from the source's commit to this table's, newest change applied"
+    )
     rows: int | None = None
-    version: int = Field(-1, description="latest changelog version; -1 before the first commit")
-    snapshot_version: int = Field(-1, description="changelog version the snapshot stands at")
+    version: int = Field(default=-1, description="latest changelog version; -1 before the first commit")
+    snapshot_version: int = Field(default=-1, description="changelog version the snapshot stands at")
     tail_rows: int = 0
-    lag: int | None = Field(None, description="events or upstream versions not yet applied")
+    lag: int | None = Field(default=None, description="events or upstream versions not yet applied")
     dead_letters: int = 0
     last_error: str | None = None
     frontier: dict[str, Any] = {}
@@ -61,7 +63,7 @@ class ParityResult(BaseModel):
     version: int
     frontier: dict[str, Any] = {}
     position: str | None = None
-    partitions: list[str] = Field([], description="partitions that differ")
+    partitions: list[str] = Field(default=[], description="partitions that differ")
     sample: list[DifferingRow] = []
     seconds: float = 0.0
     error: str | None = None
@@ -84,27 +86,33 @@ class Explanation(BaseModel):
     mode_reason: str
     strategy: str
     strategy_reason: str
-    refused: dict[str, str] = Field({}, description="strategy not taken: why")
+    refused: dict[str, str] = Field(default={}, description="strategy not taken: why")
     upstreams: list[str]
-    flow: list[str] = Field([], description="tables that advance in the same micro-batch")
+    flow: list[str] = Field(default=[], description="tables that advance in the same micro-batch")
     notes: list[str] = []
 
 
 class Accounting(BaseModel):
-    """Invariant 6, for one stg commit: events = the sum of all the others."""
+    """What became of the events of one stg commit: `events` is the sum of all the others.
+
+    `folded` events were followed by a later one of their key in the same batch; `unchanged` ones left the
+    table's row as it was (or are filtered by its query).
+    """
 
     events: int = 0
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    folded: int = 0
     unchanged: int = 0
     duplicate: int = 0
     tombstones: int = 0
     quarantined: int = 0
 
     def balanced(self) -> bool:
-        parts = self.inserted + self.updated + self.deleted + self.unchanged
-        return self.events == parts + self.duplicate + self.tombstones + self.quarantined
+        applied = self.inserted + self.updated + self.deleted + self.folded + self.unchanged
+        parts = applied + self.duplicate + self.tombstones + self.quarantined
+        return self.events == parts and min(self.model_dump().values()) >= 0
 
 
 class Statement(BaseModel):

@@ -1,4 +1,4 @@
-"""Kafka Connect's REST interface, as far as headrace uses it, and how a project's connectors are registered."""
+"""Kafka Connect's REST interface, as far as headrace uses it, and the registration of connector files."""
 
 from __future__ import annotations
 

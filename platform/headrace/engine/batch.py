@@ -1,0 +1,94 @@
+"""One micro-batch of source messages: where it ends, what it holds, where a cut divides it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.sources.envelope import ENVELOPE, Event
+from headrace.store.frontier import Offsets, decode_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COLUMNS = (
+    "topic", "partition", "offset", "key", "op", "before", "after", "lsn", "source_ms", "snapshot", "value",
+)  # fmt: skip
+
+
+def parse(messages: DataFrame) -> DataFrame:
+    """Kafka records as envelope columns. A value that is not an envelope has a NULL `op`."""
+    from pyspark.sql import functions as F
+
+    text = messages.selectExpr(
+        "topic", "partition", "offset", "cast(key AS string) AS key", "cast(value AS string) AS value"
+    )
+    envelope = F.from_json("value", ENVELOPE, {"columnNameOfCorruptRecord": "_corrupt"})
+    return text.withColumn("_e", envelope).selectExpr(
+        "topic", "partition", "offset", "key", "_e.op AS op", "_e.before AS before", "_e.after AS after",
+        "coalesce(_e.source.lsn, 0) AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
+        "_e.source.snapshot AS snapshot", "value",
+    )  # fmt: skip
+
+
+def collect(parsed: DataFrame) -> list[Event]:
+    """The batch's events in the driver: for small batches."""
+    table = parsed.select(*_COLUMNS).toArrow()
+    return [Event(*row) for row in zip(*(table.column(c).to_pylist() for c in _COLUMNS), strict=True)]
+
+
+def end_offsets(checkpoint: Path, batch_id: int) -> Offsets:
+    """End offsets of a batch, from Spark's own offset log, which it writes before it runs the batch."""
+    lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    return decode_offsets(json.loads(lines[2]))
+
+
+def size(start: Offsets, end: Offsets) -> int:
+    """Messages between two cuts."""
+    return sum(o - start.get(t, {}).get(p, 0) for t, parts in end.items() for p, o in parts.items())
+
+
+@dataclass(frozen=True)
+class Part:
+    """Events of one micro-batch up to one cut."""
+
+    events: Mapping[str, list[Event]]
+    offsets: Offsets
+    tokens: tuple[str, ...] = ()
+
+
+def split(events: Iterable[Event], offsets: Offsets, marks: Mapping[str, int]) -> list[Part]:
+    """Divide a batch at the given source positions.
+
+    Every event committed before a mark has a smaller LSN, and in each partition stands before every event
+    committed after it, so an offset divides each partition.
+
+    Args:
+        offsets: where the batch ends.
+        marks: LSN of the marker row by its token.
+    Returns:
+        Consecutive parts; the last one ends the batch. A part that ends at marks names their tokens.
+    """
+    rest = list(events)
+    parts = []
+    for token, lsn in sorted(marks.items(), key=lambda mark: mark[1]):
+        ends: Offsets = {topic: dict(ps) for topic, ps in offsets.items()}
+        for event in rest:
+            if event.lsn > lsn:
+                first = ends.setdefault(event.topic, {})
+                first[event.partition] = min(event.offset, first.get(event.partition, event.offset))
+        inside = [e for e in rest if e.offset < ends.get(e.topic, {}).get(e.partition, 0)]
+        rest = [e for e in rest if e.offset >= ends.get(e.topic, {}).get(e.partition, 0)]
+        parts.append(Part(_by_topic(inside), ends, (token,)))
+    return [*parts, Part(_by_topic(rest), offsets)]
+
+
+def _by_topic(events: Iterable[Event]) -> dict[str, list[Event]]:
+    grouped: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        grouped[event.topic].append(event)
+    return dict(grouped)

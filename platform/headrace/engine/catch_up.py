@@ -1,0 +1,87 @@
+"""Bringing a table back into its flow: from its recorded frontier to where the flow is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.engine import batch as batches
+from headrace.engine.advance import SMALL, Sessions
+from headrace.engine.flow import Flow
+from headrace.engine.ingest import ingest
+from headrace.engine.ingest_cluster import ingest_frame
+from headrace.engine.table import Table
+from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.topics import Topics
+from headrace.store.frontier import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+
+class CatchUp:
+    """Reads a stg table's topic between two cuts by batch jobs, beside its running flow."""
+
+    def __init__(self, sessions: Sessions, topics: Topics, dead_letters: DeadLetters, bootstrap: str) -> None:
+        self._sessions = sessions
+        self._topics = topics
+        self._dead_letters = dead_letters
+        self._bootstrap = bootstrap
+
+    def rejoin(self, flow: Flow, table: Table) -> None:
+        """Let `table` advance with its flow again, nothing lost and nothing twice.
+
+        Raises:
+            NeedsResync: Kafka no longer holds what the table lacks.
+        """
+        table.store.open()
+        table.covered = {}
+        if table.spec.source is not None:
+            while batches.size(self._start(table), self._end(flow, table)) > SMALL:
+                self._read(table, self._end(flow, table))
+        with flow.lock:  # between two micro-batches: the flow stands still for the last few events
+            if table.spec.source is not None:
+                self._read(table, self._end(flow, table))
+            flow.active.add(table.name)
+        flow.settle()
+        log.info("%s is back in flow %s", table.name, flow.name)
+
+    def _start(self, table: Table) -> Offsets:
+        assert table.spec.source is not None
+        return self._topics.starting(table.store.commit.offsets, [table.spec.source.topic])
+
+    @staticmethod
+    def _end(flow: Flow, table: Table) -> Offsets:
+        assert table.spec.source is not None
+        topic = table.spec.source.topic
+        return {topic: dict(flow.position.get(topic, {}))}
+
+    def _read(self, table: Table, end: Offsets) -> None:
+        start = self._start(table)
+        gap = batches.size(start, end)
+        if gap <= 0:
+            return
+        parsed = batches.parse(self._messages(start, end))
+        run_id = "catch-up"
+        if gap <= SMALL:
+            events = batches.collect(parsed)
+            ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
+        else:
+            ingest_frame(
+                self._sessions.batch, table, parsed, end, self._dead_letters, run_id=run_id, batch=-1
+            )
+
+    def _messages(self, start: Offsets, end: Offsets) -> DataFrame:
+        (topic,) = end
+        return (
+            self._sessions.batch.read.format("kafka")
+            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("subscribe", topic)
+            .option("startingOffsets", json.dumps(start))
+            .option("endingOffsets", json.dumps(end))
+            .option("failOnDataLoss", "true")
+            .load()
+        )

@@ -1,0 +1,139 @@
+"""The net change between a table's old and new rows: only what differs, at most one change per key."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.errors import ConstraintViolated
+from headrace.store.lookup import tuples
+from headrace.store.schema import (
+    DELETE,
+    INSERT,
+    KIND,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    VERSION,
+    TableSchema,
+    arrow_schema,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NAN = object()
+
+
+def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_NAN if isinstance(v, float) and math.isnan(v) else v for v in row)
+
+
+def diff_local(old: pa.Table, new: pa.Table, schema: TableSchema, *, table: str) -> pa.Table:
+    """Changes that turn `old` into `new`, in the driver.
+
+    Args:
+        old, new: stored columns, any order.
+    Returns:
+        Stored columns and `_kind`.
+    Raises:
+        ConstraintViolated: two new rows share a primary key.
+    """
+    names = list(schema.stored_names)
+    arrow = arrow_schema(schema.stored)
+    old, new = old.select(names).cast(arrow), new.select(names).cast(arrow)
+    before = dict(zip(tuples(old, schema.key), enumerate(tuples(old, names)), strict=True))
+    after: dict[tuple[Any, ...], tuple[int, tuple[Any, ...]]] = {}
+    for index, (key, row) in enumerate(zip(tuples(new, schema.key), tuples(new, names), strict=True)):
+        if key in after:
+            raise duplicate_key(table, schema, key)
+        after[key] = (index, row)
+    picks: dict[str, list[int]] = {INSERT: [], UPDATE_BEFORE: [], UPDATE_AFTER: [], DELETE: []}
+    for key, (index, row) in after.items():
+        was = before.get(key)
+        if was is None:
+            picks[INSERT].append(index)
+        elif _comparable(was[1]) != _comparable(row):
+            picks[UPDATE_BEFORE].append(was[0])
+            picks[UPDATE_AFTER].append(index)
+    picks[DELETE] = [index for key, (index, _) in before.items() if key not in after]
+    parts = []
+    for kind, side in ((UPDATE_BEFORE, old), (UPDATE_AFTER, new), (INSERT, new), (DELETE, old)):
+        rows = side.take(pa.array(picks[kind], pa.int64()))
+        parts.append(rows.append_column(KIND, pa.array([kind] * rows.num_rows, pa.string())))
+    return pa.concat_tables(parts)
+
+
+_BEFORE = (UPDATE_BEFORE, DELETE)
+
+
+def net_local(changes: pa.Table, schema: TableSchema) -> pa.Table:
+    """Fold changes of several versions, in version order, to one net change per key.
+
+    Args:
+        changes: logged columns, ascending by version.
+    Returns:
+        Stored columns and `_kind`; keys that end as they began are gone.
+    """
+    first: dict[tuple[Any, ...], tuple[int, list[int]]] = {}
+    last: dict[tuple[Any, ...], tuple[int, list[int]]] = {}
+    kinds, versions = changes.column(KIND).to_pylist(), changes.column(VERSION).to_pylist()
+    for index, key in enumerate(tuples(changes, schema.key)):
+        before = kinds[index] in _BEFORE
+        began = first.setdefault(key, (versions[index], []))
+        if versions[index] == began[0] and before:
+            began[1].append(index)
+        if key not in last or last[key][0] < versions[index]:
+            last[key] = (versions[index], [])
+        if not before:
+            last[key][1].append(index)
+    stored = changes.select(list(schema.stored_names))
+    old = [i for _, indexes in first.values() for i in indexes[:1]]
+    new = [i for _, indexes in last.values() for i in indexes[:1]]
+    return diff_local(
+        stored.take(pa.array(old, pa.int64())), stored.take(pa.array(new, pa.int64())), schema, table=""
+    )
+
+
+def net_frame(changes: DataFrame, schema: TableSchema) -> DataFrame:
+    """As `net_local`, as a Spark plan over logged columns."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    by_key = Window.partitionBy(*schema.key)
+    marked = changes.withColumn("_first", F.min(VERSION).over(by_key)).withColumn(
+        "_last", F.max(VERSION).over(by_key)
+    )
+    before = F.col(KIND).isin(*_BEFORE)
+    old = marked.where(before & (F.col(VERSION) == F.col("_first"))).select(*schema.stored_names)
+    new = marked.where(~before & (F.col(VERSION) == F.col("_last"))).select(*schema.stored_names)
+    return diff_frame(old, new, schema)
+
+
+def duplicate_key(table: str, schema: TableSchema, key: tuple[Any, ...]) -> ConstraintViolated:
+    named = ", ".join(f"{c}={v!r}" for c, v in zip(schema.key, key, strict=True))
+    return ConstraintViolated(
+        f"`{table}`: two rows share the primary key ({named}). Its query must give one row per key. "
+        f"Next: correct PRIMARY KEY or the query, then `headrace resume {table}`"
+    )
+
+
+def diff_frame(old: DataFrame | None, new: DataFrame, schema: TableSchema) -> DataFrame:
+    """As `diff_local`, as a Spark plan. `old` is None where the table is empty."""
+    from pyspark.sql import functions as F
+
+    names = list(schema.stored_names)
+    if old is None:
+        return new.select(*names).withColumn(KIND, F.lit(INSERT))
+    left = old.select(F.struct(*names).alias("o"))
+    right = new.select(F.struct(*names).alias("n"))
+    condition = F.lit(True)
+    for column in schema.key:
+        condition = condition & F.col(f"o.{column}").eqNullSafe(F.col(f"n.{column}"))
+    joined = left.join(right, condition, "full_outer").where(~F.col("o").eqNullSafe(F.col("n")))
+    pairs = joined.selectExpr(
+        f"explode(array(struct(CASE WHEN n IS NULL THEN '{DELETE}' ELSE '{UPDATE_BEFORE}' END AS k, o AS r),"
+        f" struct(CASE WHEN o IS NULL THEN '{INSERT}' ELSE '{UPDATE_AFTER}' END AS k, n AS r))) AS x"
+    )
+    return pairs.where("x.r IS NOT NULL").selectExpr("x.r.*", f"x.k AS {KIND}")

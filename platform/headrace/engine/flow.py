@@ -1,0 +1,289 @@
+"""A flow: one streaming query that advances a connected set of continuous tables by the same micro-batch.
+
+Every table commits its own change with its own frontier. A table that is suspended or fails leaves the flow;
+its neighbours go on, and it catches up from its recorded frontier when it comes back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.engine import batch as batches
+from headrace.engine.advance import SMALL, Sessions, advance
+from headrace.engine.failpoints import failpoint
+from headrace.engine.ingest import ingest
+from headrace.engine.ingest_cluster import ingest_frame
+from headrace.engine.table import Delta, Registry, Table
+from headrace.errors import NeedsResync
+from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.envelope import Event
+from headrace.sources.postgres import MARKER_TABLE
+from headrace.sources.topics import Topics
+from headrace.spec.model import TableName
+from headrace.store.frontier import Offsets, merge_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+log = logging.getLogger(__name__)
+
+Cut = dict[TableName, int]
+"""Changelog version of every table of the flow at one position of the source."""
+
+WIDTH = 2
+"""Tables refreshed at the same time: planning is a single-core matter."""
+
+
+class Flow:
+    """One supervised streaming query.
+
+    Args:
+        tables: its tables, upstreams first.
+        on_failure: told of a table that left the flow, and why.
+        directory: where checkpoints go; a restart begins anew from the tables' own frontiers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tables: list[Table],
+        *,
+        sessions: Sessions,
+        registry: Registry,
+        topics: Topics,
+        bootstrap: str,
+        dead_letters: DeadLetters,
+        directory: Path,
+        max_offsets: int,
+        on_failure: Callable[[Table, Exception], None],
+    ) -> None:
+        self.name = name
+        self.tables = tables
+        self.active: set[TableName] = set()
+        self.lock = threading.RLock()
+        self.run_id = uuid.uuid4().hex[:12]
+        self.position: Offsets = {}
+        self._sessions = sessions
+        self._registry = registry
+        self._topics = topics
+        self._bootstrap = bootstrap
+        self._dead_letters = dead_letters
+        self._directory = directory / name
+        self._max_offsets = max_offsets
+        self._on_failure = on_failure
+        self._query: StreamingQuery | None = None
+        self._checkpoint = self._directory
+        self._cuts: dict[str, Future[Cut]] = {}
+        self._pool = ThreadPoolExecutor(WIDTH, thread_name_prefix=f"flow-{name}")
+        self.snapshotting = False
+        self.batch_seconds = 0.0
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def topic_names(self) -> list[str]:
+        """Topics of the flow's stg tables and the marker topic of each of their sources."""
+        sources = [t.spec.source for t in self.tables if t.spec.source is not None]
+        markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in sources}
+        return [*(s.topic for s in sources), *sorted(markers)]
+
+    def start(self, active: Iterable[TableName]) -> None:
+        """Start from the recorded frontiers. Raises NeedsResync where Kafka lost what comes next."""
+        self.active = set(active)
+        names = self.topic_names()
+        self._topics.ensure(names)
+        frontier: Offsets = {}
+        for table in self.tables:
+            if table.name in self.active:
+                frontier = merge_offsets(frontier, table.store.commit.offsets)
+        self.position = self._topics.starting(frontier, names)
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._checkpoint = self._directory / uuid.uuid4().hex[:12]
+        stream = (
+            self._sessions.flow.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("subscribe", ",".join(names))
+            .option("startingOffsets", json.dumps(self.position))
+            .option("maxOffsetsPerTrigger", self._max_offsets)
+            .option("failOnDataLoss", "true")
+            .load()
+        )
+        self._query = (
+            stream.writeStream.queryName(f"{self.name}-{self.run_id}")
+            .foreachBatch(self._process)
+            .option("checkpointLocation", str(self._checkpoint))
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+
+    def stop(self) -> None:
+        """Stop between two micro-batches: one that runs is finished, the next one finds nothing to do."""
+        with self.lock:
+            query, self._query = self._query, None
+        if query is not None:
+            query.stop()
+
+    def close(self) -> None:
+        self.stop()
+        self._pool.shutdown(wait=True)
+
+    def failure(self) -> str | None:
+        """Why the streaming query itself ended, or None while it runs."""
+        if self._query is None or self._query.isActive:
+            return None
+        error = self._query.exception()
+        return str(error) if error is not None else "the streaming query ended"
+
+    def settle(self) -> None:
+        """Advance the derived tables without new source events: after a correction, or a table's return."""
+        with self.lock:
+            if self._query is not None:
+                self._derived({}, -1)
+
+    def leave(self, name: TableName) -> None:
+        """Let a table stand still; its neighbours go on."""
+        with self.lock:
+            self.active.discard(name)
+
+    # -- cuts ---------------------------------------------------------------------------------------------
+
+    def expect_cut(self, token: str) -> Future[Cut]:
+        """The versions of all tables at the position that the marker row `token` will have."""
+        future: Future[Cut] = Future()
+        self._cuts[token] = future
+        return future
+
+    def _marks(self, events: Iterable[Event]) -> dict[str, int]:
+        marks = {}
+        for event in events:
+            if event.topic.endswith("." + MARKER_TABLE) and event.op == "c" and event.after:
+                token = str(json.loads(event.after).get("id"))
+                if token in self._cuts:
+                    marks[token] = event.lsn
+        return marks
+
+    # -- one micro-batch ----------------------------------------------------------------------------------
+
+    def _process(self, messages: DataFrame, batch_id: int) -> None:
+        begun = time.monotonic()
+        with self.lock:
+            if self._query is None and batch_id > 0:
+                return  # stopping; the tables' frontiers say where to go on
+            ends = batches.end_offsets(self._checkpoint, batch_id)
+            parsed = batches.parse(messages)
+            if batches.size(self.position, ends) <= SMALL:
+                self._small(batches.collect(parsed), ends, batch_id)
+            else:
+                self._large(parsed, ends, batch_id)
+            self.position = ends
+        self.batch_seconds = time.monotonic() - begun
+        failpoint("flow.before_checkpoint")
+
+    def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
+        reads = [e for e in events if e.op == "r"]
+        self.snapshotting = bool(reads) and all(e.snapshot != "last" for e in reads)
+        for part in batches.split(events, ends, self._marks(events)):
+            known = self._stg(
+                lambda table, part=part: self._ingest_part(table, part, batch_id)  # type: ignore[misc]
+            )
+            self._derived(known, batch_id)
+            for token in part.tokens:
+                self._cuts.pop(token).set_result({t.name: t.store.version for t in self.tables})
+
+    def _ingest_part(self, table: Table, part: batches.Part, batch_id: int) -> Delta | None:
+        assert table.spec.source is not None
+        topic = table.spec.source.topic
+        events = part.events.get(topic)
+        if not events:
+            return None
+        return ingest(
+            self._sessions.flow,
+            table,
+            events,
+            {topic: part.offsets[topic]},
+            self._dead_letters,
+            run_id=self.run_id,
+            batch=batch_id,
+        )
+
+    def _large(self, parsed: DataFrame, ends: Offsets, batch_id: int) -> None:
+        parsed = parsed.persist()
+        try:
+            row = parsed.selectExpr(
+                "count_if(op = 'r') AS reads", "count_if(op = 'r' AND snapshot = 'last') AS lasts"
+            ).collect()[0]
+            self.snapshotting = row["reads"] > 0 and row["lasts"] == 0
+            known = self._stg(lambda table: self._ingest_large(table, parsed, ends, batch_id))
+        finally:
+            parsed.unpersist()
+        self._derived(known, batch_id)
+
+    def _ingest_large(self, table: Table, parsed: DataFrame, ends: Offsets, batch_id: int) -> Delta | None:
+        assert table.spec.source is not None
+        topic = table.spec.source.topic
+        done = table.store.commit.offsets.get(topic, {})
+        before = {p: max(o, done.get(p, 0)) for p, o in self.position.get(topic, {}).items()}
+        if batches.size({topic: before}, {topic: ends.get(topic, {})}) <= 0:
+            return None
+        mine = parsed.where(parsed["topic"] == topic)
+        for partition, offset in done.items():
+            mine = mine.where(f"NOT (partition = {partition} AND offset < {offset})")
+        return ingest_frame(
+            self._sessions.batch,
+            table,
+            mine,
+            {topic: ends[topic]},
+            self._dead_letters,
+            run_id=self.run_id,
+            batch=batch_id,
+        )
+
+    def _stg(self, refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
+        return self._level([t for t in self.tables if t.spec.source is not None], refresh)
+
+    def _derived(self, known: dict[TableName, Delta], batch_id: int) -> None:
+        """Advance the derived tables, upstreams first, independent ones at the same time."""
+        if self.snapshotting:
+            return  # the source is still being read for the first time: derive once, from all of it
+        waiting = [t for t in self.tables if t.spec.source is None]
+        while waiting:
+            names = {t.name for t in waiting}
+            ready = [t for t in waiting if not names & set(self._registry.upstreams(t))]
+            known |= self._level(
+                ready,
+                lambda table: advance(
+                    self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id
+                ),
+            )
+            waiting = [t for t in waiting if t not in ready]
+
+    def _level(self, tables: list[Table], refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
+        futures = {
+            table.name: self._pool.submit(self._guarded, table, refresh)
+            for table in tables
+            if table.name in self.active
+        }
+        found = {name: future.result() for name, future in futures.items()}
+        return {name: delta for name, delta in found.items() if delta is not None}
+
+    def _guarded(self, table: Table, refresh: Callable[[Table], Delta | None]) -> Delta | None:
+        try:
+            delta = refresh(table)
+        except Exception as error:  # isolation: one table's failure is its own
+            if not isinstance(error, NeedsResync):
+                log.exception("%s left flow %s", table.name, self.name)
+            self.active.discard(table.name)
+            self._on_failure(table, error)
+            return None
+        if delta is not None:
+            failpoint("flow.after_commit")
+        return delta

@@ -1,0 +1,331 @@
+"""A stg table's refresh from its topic: small batches in the driver, large ones as Spark plans.
+
+Source rows become table rows through the table's own SQL, like any other upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.engine.diff import diff_local
+from headrace.engine.driver import run_pair
+from headrace.engine.query import local
+from headrace.engine.table import Delta, Table
+from headrace.errors import NeedsResync, TerminalError
+from headrace.results import Accounting
+from headrace.sources.dead_letters import DeadLetter, DeadLetters
+from headrace.sources.envelope import Event, NetChange, net, sequence
+from headrace.sources.postgres import SourceSchema
+from headrace.store.frontier import Offsets, covers, merge_offsets
+from headrace.store.lookup import KeySet, tuples
+from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_UNAVAILABLE = "__debezium_unavailable_value"
+
+
+def source_columns(source: SourceSchema) -> tuple[tuple[str, str], ...]:
+    """Columns of the captured table as (name, Spark type)."""
+    return tuple((c.name, c.spark) for c in source.columns)
+
+
+def decode(json_rows: DataFrame, source: SourceSchema, column: str) -> DataFrame:
+    """Add the typed columns of the JSON image in `column`, and `_bad`: why it cannot be read, or NULL."""
+    from pyspark.sql import functions as F
+
+    fields = ", ".join(f"`{c.name}` {c.json}" for c in source.columns)
+    parsed = json_rows.withColumn(
+        "_i",
+        F.from_json(F.col(column), f"{fields}, _corrupt string", {"columnNameOfCorruptRecord": "_corrupt"}),
+    )
+    checks = "CASE WHEN _i._corrupt IS NOT NULL THEN 'the image does not match the table' "
+    decoded = []
+    for c in source.columns:
+        value = c.decode.replace("{}", f"_i.`{c.name}`")
+        decoded.append(F.expr(value).cast(c.spark).alias(c.name))
+        if c.decode != "{}":
+            checks += (
+                f"WHEN _i.`{c.name}` IS NOT NULL AND {value} IS NULL THEN 'column `{c.name}` cannot be read' "
+            )
+    return parsed.select("*", *decoded, F.expr(checks + "END").alias("_bad")).drop("_i")
+
+
+@dataclass
+class _Batch:
+    """What a micro-batch holds for one table, faults removed."""
+
+    events: list[Event]
+    letters: list[DeadLetter]
+    accounting: Accounting
+
+
+def _sort_out(table: Table, events: Sequence[Event]) -> _Batch:
+    accounting = Accounting(events=len(events))
+    good: list[Event] = []
+    letters: list[DeadLetter] = []
+    for event in events:
+        if event.is_tombstone:
+            accounting.tombstones += 1
+            continue
+        if event.op == "t":
+            raise NeedsResync(
+                f"`{table.name}`: the source table was truncated (topic {event.topic}, offset {event.offset}). "
+                f"Next: `headrace resync {table.name}`"
+            )
+        fault = event.fault()
+        if fault is None:
+            good.append(event)
+        else:
+            letters.append(_letter(table, event, fault))
+    return _Batch(good, letters, accounting)
+
+
+def _letter(table: Table, event: Event, reason: str) -> DeadLetter:
+    return DeadLetter(
+        str(table.name), event.topic, event.partition, event.offset, event.key, event.value, reason
+    )
+
+
+def ingest(
+    spark: SparkSession,
+    table: Table,
+    events: Sequence[Event],
+    offsets: Offsets,
+    dead_letters: DeadLetters,
+    *,
+    run_id: str,
+    batch: int,
+) -> Delta | None:
+    """Apply one small micro-batch to a stg table, in one commit.
+
+    Args:
+        events: the table's events of the batch; those below its recorded frontier are skipped.
+        offsets: the batch's end offsets of the table's topic.
+    Returns:
+        The net change, or None where there was nothing new.
+    Raises:
+        NeedsResync: input was lost or cannot be applied in full.
+    """
+    with table.store.writing:
+        done = table.store.commit.offsets
+        fresh = [e for e in events if not covers(done, e.topic, e.partition, e.offset)]
+        if not fresh:
+            return None
+        found = _sort_out(table, fresh)
+        changes, accounting, letters = _changes(spark, table, found)
+        dead_letters.add(letters)
+        if not accounting.balanced():
+            raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
+        head = table.store.commit
+        highest = max((sequence(head.generation, e.lsn) for e in found.events), default="")
+        commit = replace(
+            head,
+            mode="stream",
+            version=table.store.version + 1,
+            offsets=merge_offsets(done, offsets),
+            template=table.template,
+            run_id=run_id,
+            batch=batch,
+            high=max(head.high, highest),
+            source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),
+            accounting=accounting.model_dump(),
+        )
+        table.store.append(changes, commit, origin=STREAM)
+        table.seen(commit)
+        return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
+
+
+def _changes(
+    spark: SparkSession, table: Table, found: _Batch
+) -> tuple[pa.Table, Accounting, list[DeadLetter]]:
+    assert table.source is not None
+    source, head = table.source, table.store.commit
+    events, letters = found.events, list(found.letters)
+    while True:
+        nets = net(events, generation=head.generation, high=head.high, full_identity=source.full_identity)
+        images = _decode_images(spark, source, nets)
+        bad = dict(_bad_images(images))
+        if not bad:
+            break
+        refused = [(_culprit(nets[i // 2], after=bool(i % 2)), reason) for i, reason in bad.items()]
+        letters += [_letter(table, event, reason) for event, reason in refused]
+        gone = {(e.partition, e.offset) for e, _ in refused}
+        events = [e for e in events if (e.partition, e.offset) not in gone]
+    found.accounting.quarantined = len(letters)
+    changes = _net_rows(spark, table, nets, images, found.accounting)
+    return changes, found.accounting, letters
+
+
+def _culprit(change: NetChange, *, after: bool) -> Event:
+    """The event whose image is bad. A `before` image that cannot be read condemns its event too."""
+    return change.events[-1] if after else change.events[0]
+
+
+def _decode_images(spark: SparkSession, source: SourceSchema, nets: list[NetChange]) -> pa.Table:
+    """Typed images; row 2i is net change i before, 2i+1 after; `_image` numbers them, absent ones left out.
+
+    A key whose row before must be looked up still needs its typed key: the before or after image has it.
+    """
+    numbers, texts = [], []
+    for i, change in enumerate(nets):
+        before = change.before if change.known_before else (change.events[0].before or change.events[0].after)
+        for number, text in ((2 * i, before), (2 * i + 1, change.after)):
+            if text is not None:
+                numbers.append(number)
+                texts.append(text)
+    rows = pa.table({"_image": pa.array(numbers, pa.int64()), "_json": pa.array(texts, pa.string())})
+    frame = local(spark, rows, (("_image", "bigint"), ("_json", "string")))
+    return decode(frame, source, "_json").drop("_json").toArrow()
+
+
+def _bad_images(images: pa.Table) -> list[tuple[int, str]]:
+    reasons = zip(images.column("_image").to_pylist(), images.column("_bad").to_pylist(), strict=True)
+    return [(i, reason) for i, reason in reasons if reason is not None]
+
+
+def _net_rows(
+    spark: SparkSession, table: Table, nets: list[NetChange], images: pa.Table, accounting: Accounting
+) -> pa.Table:
+    """The batch's net changes as table rows, stale and repeated events left out."""
+    assert table.source is not None
+    key = table.source.key
+    typed = dict(zip(images.column("_image").to_pylist(), tuples(images, key), strict=True))
+    keys = [typed.get(2 * i + 1) or typed.get(2 * i) for i in range(len(nets))]
+    unknown = [i for i, n in enumerate(nets) if not n.known_before]
+    stored = _stored_rows(table, {keys[i] for i in unknown if keys[i] is not None})  # type: ignore[misc]
+    old_images: list[int] = []
+    new_images: list[int] = []
+    old_stored: list[int] = []
+    sequences: dict[Any, str] = {}
+    for i, change in enumerate(nets):
+        if not change.known_before:
+            was = stored.get(keys[i])  # type: ignore[arg-type]
+            live = _newer(change.events, was, table)
+            accounting.duplicate += len(change.events) - live
+            if not live:
+                continue
+            accounting.folded += live - 1
+            if was is not None and was.index is not None:
+                old_stored.append(was.index)
+        else:
+            accounting.folded += len(change.events) - 1
+            if change.before is not None:
+                old_images.append(2 * i)
+        sequences[keys[i]] = change.sequence
+        if change.after is not None:
+            new_images.append(2 * i + 1)
+    _refuse_placeholders(table, images, new_images)
+    changes = _through_sql(spark, table, images, old_images, new_images, old_stored, stored, sequences)
+    _account(accounting, changes, key, set(sequences))
+    return changes
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The table's row of a key: its sequence, and where it is (None: deleted)."""
+
+    sequence: str
+    index: int | None
+    rows: pa.Table
+
+
+def _stored_rows(table: Table, keys: KeySet) -> dict[tuple[Any, ...], _Stored]:
+    """What the table holds for these keys: live rows, and tombstones for keys that were deleted."""
+    if not keys or table.store.version == 0:
+        return {}
+    schema = table.store.schema
+    rows = table.store.head().find(schema.key, keys)
+    found = {
+        k: _Stored(s, i, rows)
+        for i, (k, s) in enumerate(
+            zip(tuples(rows, schema.key), rows.column(SEQUENCE).to_pylist(), strict=True)
+        )
+    }
+    absent = keys - set(found)
+    for k, s in table.store.changelog.tombstones(absent).items() if absent else ():
+        found[k] = _Stored(s, None, rows)
+    return found
+
+
+def _newer(events: Sequence[Event], was: _Stored | None, table: Table) -> int:
+    """How many of the key's events come after what the table has."""
+    if was is None:
+        return len(events)
+    generation = table.store.commit.generation
+    return sum(1 for e in events if sequence(generation, e.lsn) > was.sequence)
+
+
+def _refuse_placeholders(table: Table, images: pa.Table, new_images: list[int]) -> None:
+    """Without full before images PostgreSQL leaves unchanged large values out."""
+    wanted = set(new_images)
+    keep = [i for i, n in enumerate(images.column("_image").to_pylist()) if n in wanted]
+    rows = images.take(pa.array(keep, pa.int64()))
+    for column in rows.column_names:
+        if (
+            pa.types.is_string(rows.schema.field(column).type)
+            and _UNAVAILABLE in rows.column(column).to_pylist()
+        ):
+            raise NeedsResync(
+                f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER TABLE "
+                f"{table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
+            )
+
+
+def _through_sql(
+    spark: SparkSession,
+    table: Table,
+    images: pa.Table,
+    old_images: list[int],
+    new_images: list[int],
+    old_stored: list[int],
+    stored: dict[tuple[Any, ...], _Stored],
+    sequences: dict[Any, str],
+) -> pa.Table:
+    assert table.source is not None
+    columns = source_columns(table.source)
+    numbers = images.column("_image").to_pylist()
+    place = {n: i for i, n in enumerate(numbers)}
+
+    def rows(wanted: list[int]) -> DataFrame:
+        return local(spark, images.take(pa.array([place[n] for n in wanted], pa.int64())), columns)
+
+    before, after = run_pair(spark, table, [rows(old_images)], [rows(new_images)])
+    schema = table.store.schema
+    before = _with_sequence(before, schema.key, {})
+    if old_stored:
+        source_rows = next(iter(stored.values())).rows
+        before = pa.concat_tables([before, source_rows.take(pa.array(old_stored, pa.int64()))])
+    changes = diff_local(before, _with_sequence(after, schema.key, sequences), schema, table=str(table.name))
+    return _sequence_deletes(changes, schema.key, sequences)
+
+
+def _with_sequence(rows: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:
+    values = [sequences.get(k, "") for k in tuples(rows, key)]
+    return rows.append_column(SEQUENCE, pa.array(values, pa.string()))
+
+
+def _sequence_deletes(changes: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:
+    """A deletion carries the sequence of the delete itself: the tombstone that blocks resurrection."""
+    kinds, own = changes.column(KIND).to_pylist(), changes.column(SEQUENCE).to_pylist()
+    marked = [
+        sequences.get(k, s) if kind == DELETE else s
+        for k, kind, s in zip(tuples(changes, key), kinds, own, strict=True)
+    ]
+    position = changes.schema.get_field_index(SEQUENCE)
+    return changes.set_column(position, SEQUENCE, pa.array(marked, pa.string()))
+
+
+def _account(
+    accounting: Accounting, changes: pa.Table, key: tuple[str, ...], applied: set[tuple[Any, ...]]
+) -> None:
+    kinds = changes.column(KIND).to_pylist()
+    accounting.inserted = kinds.count(INSERT)
+    accounting.updated = kinds.count(UPDATE_AFTER)
+    accounting.deleted = kinds.count(DELETE)
+    accounting.unchanged = len(applied - set(tuples(changes, key)))

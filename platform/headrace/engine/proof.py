@@ -1,0 +1,148 @@
+"""Verification of many tables: derived ones at their frontiers, stg ones at a position of the source."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import TimeoutError as NotReached
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.engine.advance import Sessions
+from headrace.engine.backfill import backfill
+from headrace.engine.flow import Cut, Flow
+from headrace.engine.parity import compare, verify_batch
+from headrace.engine.rows import in_range, source_rows
+from headrace.engine.table import Registry, Table
+from headrace.errors import TerminalError, TransientError
+from headrace.progress import Progress
+from headrace.results import ParityResult, RefreshResult
+from headrace.sources.postgres import Position, position
+
+CUT_SECONDS = 60.0
+"""How long a marker row may take from the source's commit through the flow."""
+
+ATTEMPTS = 2
+"""A difference from the source counts where it is there at two positions: a message that Kafka acknowledged
+out of order can make one cut look incomplete."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    sessions: Sessions
+    registry: Registry
+    flows: list[Flow]
+    dsn: Callable[[str], str]
+    scratch: Path
+    run_id: str
+
+    def verify(
+        self,
+        tables: Sequence[Table],
+        *,
+        start: str | None,
+        end: str | None,
+        source: bool,
+        progress: Progress,
+    ) -> list[ParityResult]:
+        """One result per table and comparison, in the order of the tables."""
+        found: dict[str, ParityResult] = {}
+        derived = [t for t in tables if t.spec.source is None]
+        total = len(derived) + (len(tables) - len(derived) if source else 0)
+        for done, table in enumerate(derived):
+            progress.report(f"comparing {table.name} with its SQL in batch", done, total)
+            found[str(table.name)] = verify_batch(
+                self.sessions.batch, self.registry, table, start=start, end=end
+            )
+        if source:
+            found |= self._against_source(
+                [t for t in tables if t.spec.source is not None], start, end, progress, len(derived), total
+            )
+        progress.report("compared", total, total)
+        return [found[str(t.name)] for t in tables if str(t.name) in found]
+
+    def _against_source(
+        self,
+        tables: Sequence[Table],
+        start: str | None,
+        end: str | None,
+        progress: Progress,
+        done: int,
+        total: int,
+    ) -> dict[str, ParityResult]:
+        found: dict[str, ParityResult] = {}
+        for flow in self.flows:
+            waiting = [t for t in tables if t.name in {x.name for x in flow.tables}]
+            for attempt in range(ATTEMPTS):
+                if not waiting:
+                    break
+                with self._cut(flow, waiting) as (at, cut):
+                    for table in waiting:
+                        progress.report(f"comparing {table.name} with its source", done + len(found), total)
+                        found[str(table.name)] = self._compare(flow, table, at, cut, start, end)
+                waiting = [t for t in waiting if not found[str(t.name)].equal and attempt + 1 < ATTEMPTS]
+        return found
+
+    def _compare(
+        self, flow: Flow, table: Table, at: Position, cut: Cut, start: str | None, end: str | None
+    ) -> ParityResult:
+        version = cut[table.name]
+        actual = in_range(table.store.frame(self.sessions.batch, version=version), table, start, end)
+        with source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected:
+            result = compare(
+                table,
+                actual,
+                expected,
+                against="source",
+                version=version,
+                frontier=table.store.commit.frontier,
+                position=f"{at.lsn >> 32:X}/{at.lsn & 0xFFFFFFFF:X}",
+            )
+        if table.name not in flow.active:
+            result.error = "the table does not run, so it stands behind the source"
+        return result
+
+    @contextmanager
+    def _cut(self, flow: Flow, tables: Sequence[Table]) -> Iterator[tuple[Position, Cut]]:
+        """A position of the source and the versions of all tables of the flow there."""
+        token = uuid.uuid4().hex
+        reached = flow.expect_cut(token)
+        captured = [t.spec.source for t in flow.tables if t.spec.source is not None]
+        (name,) = {s.source for s in captured} if len({s.source for s in captured}) == 1 else {""}
+        if not name:
+            raise TerminalError(f"flow {flow.name} reads several sources; verify them one by one")
+        with position(self.dsn(name), captured, token) as at:
+            try:
+                yield at, reached.result(timeout=CUT_SECONDS)
+            except NotReached:
+                raise TransientError(
+                    f"the source's position did not come through flow {flow.name} within {CUT_SECONDS:.0f} s. "
+                    "Next: `headrace status` shows what stands still"
+                ) from None
+
+    def refresh_from_source(
+        self, table: Table, start: str | None, end: str | None, *, progress: Progress
+    ) -> RefreshResult:
+        """Backfill of a stg table: its range is read again from the source, at a known position."""
+        flow = next(f for f in self.flows if any(t.name == table.name for t in f.tables))
+        if table.name not in flow.active:
+            raise TerminalError(
+                f"`{table.name}` does not run, so no position of the source can be fixed. "
+                f"Next: `headrace resume {table.name}`"
+            )
+        with (
+            self._cut(flow, [table]) as (at, cut),
+            source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected,
+        ):
+            return backfill(
+                self.sessions,
+                self.registry,
+                table,
+                start,
+                end,
+                expected=expected,
+                version=cut[table.name],
+                run_id=self.run_id,
+                progress=progress,
+            )

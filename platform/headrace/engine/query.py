@@ -1,0 +1,77 @@
+"""Running a table's own SQL text over any rows of its upstreams."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.spec.model import TableSpec, Violation
+from headrace.spec.partitions import open_range
+from headrace.spec.rendering import render
+from headrace.store.schema import TableSchema, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COUNTER = itertools.count()
+VIOLATED = "_violated_"
+_REMOVING = (Violation.DROP_ROW, Violation.QUARANTINE)
+
+
+def local(spark: SparkSession, rows: pa.Table, columns: tuple[tuple[str, str], ...]) -> DataFrame:
+    """Driver rows as a local relation with exactly these columns and types."""
+    names = [name for name, _ in columns]
+    return spark.createDataFrame(rows.select(names), spark_type(columns))
+
+
+def run(
+    spark: SparkSession,
+    spec: TableSpec,
+    inputs: Sequence[DataFrame],
+    *,
+    start: str | None = None,
+    end: str | None = None,
+) -> DataFrame:
+    """The table's query over `inputs`, one frame per reference in order of appearance.
+
+    The text is the layer file's own; only what it reads differs. Rows that a DROP ROW or QUARANTINE
+    constraint removes are gone, in stream and batch alike.
+
+    Args:
+        start: inclusive first partition label; with `end` left out the whole open range.
+    """
+    names = []
+    for position, frame in enumerate(inputs):
+        name = f"hr_{spec.name.layer}_{spec.name.table}_{position}_{next(_COUNTER)}"
+        frame.createOrReplaceTempView(name)
+        names.append(name)
+    first, last = open_range(spec) if spec.partition_format else ("", "")
+    try:
+        text = render(spec, {}, by_reference=dict(enumerate(names)))
+        result = spark.sql(text, args={"start_date": start or first, "end_date": end or last})
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
+    for constraint in spec.constraints:
+        if constraint.on_violation in _REMOVING:
+            result = result.where(f"coalesce({constraint.expression}, false)")
+    return result
+
+
+def with_violations(result: DataFrame, spec: TableSpec) -> DataFrame:
+    """`result` with one boolean column per FAIL constraint, true where the row breaks it."""
+    from pyspark.sql import functions as F
+
+    for position, constraint in enumerate(spec.constraints):
+        if constraint.on_violation is Violation.FAIL:
+            broken = F.expr(f"not coalesce({constraint.expression}, false)")
+            result = result.withColumn(f"{VIOLATED}{position}", broken)
+    return result
+
+
+def upstream_columns(schema: TableSchema) -> tuple[tuple[str, str], ...]:
+    """What a query sees of a table: its own columns, none of the bookkeeping."""
+    return schema.columns

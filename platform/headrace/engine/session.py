@@ -1,0 +1,98 @@
+"""The one Spark application, and its sessions: one kind for flows, one for batch work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Both kinds must give the same rows for the same SQL: what decides values is set for all sessions alike.
+_SAME_VALUES = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Delta's parser does not pass the newer form of named parameters on.
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+}
+
+# Small batches: planning and code generation cost more than the rows.
+_FLOW = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+_BATCH = {
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+def build_session(settings: Settings, *, connect: bool = True) -> SparkSession:
+    """Start the Spark application of a warehouse server.
+
+    Args:
+        connect: also serve Spark Connect on `settings.spark_connect_port`, loopback only.
+    """
+    from pyspark.sql import SparkSession
+
+    jars = ",".join(str(jar) for jar in sorted(settings.jars("spark").glob("*.jar")))
+    conf = {
+        "spark.jars": jars,
+        "spark.driver.memory": settings.driver_memory,
+        # Stopping a running streaming query recurses deeper than the default stack.
+        "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseG1GC -XX:+ExitOnOutOfMemoryError",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(settings.state / "spark-warehouse"),
+        "spark.local.dir": str(settings.state / "spark-local"),
+        "spark.scheduler.mode": "FAIR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.pollingDelay": "10ms",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
+        "spark.databricks.delta.retentionDurationCheck.enabled": "true",
+        **_SAME_VALUES,
+        **_BATCH,
+    }
+    if connect:
+        conf |= {
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(settings.spark_connect_port),
+        }
+    builder = SparkSession.builder.appName("headrace").master(settings.spark_master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def _derived(session: SparkSession, conf: dict[str, str]) -> SparkSession:
+    derived = session.newSession()
+    for key, value in {**_SAME_VALUES, **conf}.items():
+        derived.conf.set(key, value)
+    return derived
+
+
+def flow_session(session: SparkSession) -> SparkSession:
+    """A session with the settings for small batches."""
+    return _derived(session, _FLOW)
+
+
+def batch_session(session: SparkSession) -> SparkSession:
+    """A session with Spark's usual settings, for backfills, compaction and comparisons."""
+    return _derived(session, _BATCH)

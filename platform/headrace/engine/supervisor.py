@@ -1,0 +1,199 @@
+"""Keeps flows running and tables where their owners want them: desired against observed state."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.catalog import Catalog
+from headrace.engine.advance import Sessions
+from headrace.engine.catch_up import CatchUp
+from headrace.engine.compaction import compact
+from headrace.engine.flow import Flow
+from headrace.engine.table import Table
+from headrace.errors import HeadraceError, NeedsResync, TerminalError
+from headrace.spec.model import TableName
+
+log = logging.getLogger(__name__)
+
+TICK = 0.5
+"""Seconds between two looks at the flows."""
+
+FIRST_RETRY, LONGEST_RETRY = 2.0, 60.0
+"""Back-off after a transient failure, seconds, doubled each time."""
+
+TAIL_ROWS = 20_000
+"""Changed keys after which a table is compacted before its interval is over."""
+
+
+@dataclass
+class _Retry:
+    at: float
+    wait: float = FIRST_RETRY
+
+
+@dataclass
+class Supervisor:
+    """One thread that reconciles, one that compacts.
+
+    Args:
+        published: called after a table's snapshot moved.
+        interval: seconds between two compactions of a table that changes.
+    """
+
+    flows: list[Flow]
+    catalog: Catalog
+    sessions: Sessions
+    catch_up: CatchUp
+    published: Callable[[Table], None]
+    interval: float
+    _retries: dict[str, _Retry] = field(default_factory=dict)
+    _compacted: dict[TableName, float] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start every flow with the tables that are desired to run, then watch."""
+        for flow in self.flows:
+            self._start_flow(flow)
+        for target in (self._watch, self._compact):
+            thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        for flow in self.flows:
+            flow.close()
+
+    # -- one table ----------------------------------------------------------------------------------------
+
+    def failed(self, table: Table, error: Exception) -> None:
+        """A table left its flow: a person must act, or it is tried again with back-off."""
+        if isinstance(error, NeedsResync):
+            self.catalog.observe(table.name, "NEEDS RESYNC", str(error))
+            return
+        self.catalog.observe(table.name, "FAILED", _text(error))
+        if not isinstance(error, TerminalError):
+            self._again(str(table.name))
+
+    def _again(self, key: str) -> None:
+        wait = min(self._retries[key].wait * 2, LONGEST_RETRY) if key in self._retries else FIRST_RETRY
+        self._retries[key] = _Retry(time.monotonic() + wait, wait)
+
+    def suspend(self, flow: Flow, table: Table) -> None:
+        flow.leave(table.name)
+        self._retries.pop(str(table.name), None)
+        self.catalog.observe(table.name, "SUSPENDED")
+
+    def resume(self, flow: Flow, table: Table) -> None:
+        """Bring a table back. Raises what keeps it out."""
+        try:
+            self.catch_up.rejoin(flow, table)
+        except Exception as error:
+            self.failed(table, error)
+            raise
+        self._retries.pop(str(table.name), None)
+        self.catalog.observe(table.name, "RUNNING")
+
+    # -- flows --------------------------------------------------------------------------------------------
+
+    def _start_flow(self, flow: Flow) -> None:
+        running = []
+        for table in flow.tables:
+            row = self.catalog.row(table.name)
+            if row.desired == "SUSPENDED":
+                self.catalog.observe(table.name, "SUSPENDED")
+            elif table.store.version and table.store.commit.template != table.template:
+                self.catalog.observe(
+                    table.name,
+                    "FAILED",
+                    f"the definition changed since version {table.store.version}. Next: "
+                    f"`headrace refresh {table.name}` recomputes its history by the new text",
+                )
+            else:
+                running.append(table)
+        try:
+            flow.start(t.name for t in running)
+        except NeedsResync as error:
+            for table in running:
+                self.catalog.observe(table.name, "NEEDS RESYNC", str(error))
+            return
+        except Exception as error:
+            log.warning("flow %s does not start: %s", flow.name, _text(error))
+            self._again(flow.name)
+            return
+        self._retries.pop(flow.name, None)
+        for table in running:
+            self.catalog.observe(table.name, "RUNNING")
+        flow.settle()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(TICK):
+            for flow in self.flows:
+                try:
+                    self._reconcile(flow)
+                except Exception:
+                    log.exception("flow %s", flow.name)
+
+    def _reconcile(self, flow: Flow) -> None:
+        failure = flow.failure()
+        if failure is not None and flow.name not in self._retries:
+            log.warning("flow %s ended: %s", flow.name, failure.splitlines()[0])
+            flow.stop()
+            for table in flow.tables:
+                if table.name in flow.active:
+                    self.catalog.observe(table.name, "FAILED", failure.splitlines()[0])
+            self._again(flow.name)
+        if self._due(flow.name):
+            for table in flow.tables:
+                table.store.open()
+                table.covered = {}
+            self._start_flow(flow)
+        for table in flow.tables:
+            if self._due(str(table.name)) and self.catalog.desired(table.name) == "RUNNING":
+                try:
+                    self.resume(flow, table)
+                except HeadraceError as error:
+                    log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
+
+    def _due(self, key: str) -> bool:
+        retry = self._retries.get(key)
+        return retry is not None and time.monotonic() >= retry.at
+
+    # -- compaction ---------------------------------------------------------------------------------------
+
+    def _compact(self) -> None:
+        while not self._stop.wait(TICK):
+            for flow in self.flows:
+                for table in flow.tables:
+                    if self._stop.is_set():
+                        return
+                    if self._wants_compaction(table):
+                        self.compact(table)
+
+    def _wants_compaction(self, table: Table) -> bool:
+        store = table.store
+        if store.version <= store.pin.compacted or store.cold:
+            return False
+        last = self._compacted.setdefault(table.name, time.monotonic())
+        return store.tail_rows > TAIL_ROWS or time.monotonic() - last > self.interval
+
+    def compact(self, table: Table) -> None:
+        """Bring the table's snapshot forward now. A failure is logged: the next interval tries again."""
+        try:
+            if compact(self.sessions.batch, table, run_id="compaction"):
+                self.published(table)
+        except Exception:
+            log.exception("compaction of %s", table.name)
+        self._compacted[table.name] = time.monotonic()
+
+
+def _text(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {lines[0]}"

@@ -1,0 +1,84 @@
+"""One materialized table at run time: what it declares, how it is refreshed, where it is stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.planner.plan import Plan
+from headrace.sources.postgres import SourceSchema
+from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
+from headrace.store.commits import Commit
+from headrace.store.tables import StoredTable
+
+
+@dataclass
+class Table:
+    """Everything the engine knows about one table.
+
+    Args:
+        source: schema of the captured table (stg only).
+        template: hash of the definition; part of every commit.
+    """
+
+    spec: TableSpec
+    plan: Plan
+    mode: RefreshMode
+    mode_reason: str
+    store: StoredTable
+    template: str
+    source: SourceSchema | None = None
+    covered: dict[str, int] = field(default_factory=dict)
+    """Upstream versions found to change nothing since the recorded frontier; in memory only."""
+
+    latency: float | None = None
+    """Seconds from the source's commit to this table's, of the newest change applied."""
+
+    def seen(self, commit: Commit) -> None:
+        """Note how fresh a commit just made is."""
+        if commit.source_ms:
+            self.latency = max(0.0, time.time() - commit.source_ms / 1000)
+
+    @property
+    def name(self) -> TableName:
+        return self.spec.name
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A table's net change in versions `(after, through]`.
+
+    Args:
+        rows: stored columns and `_kind`, in the driver; None where the change is too large for it and must be
+            read from the changelog by Spark.
+        count: number of change rows.
+    """
+
+    table: TableName
+    after: int
+    through: int
+    rows: pa.Table | None
+    count: int
+
+
+Deltas = Mapping[TableName, Delta]
+
+
+@dataclass
+class Registry:
+    """All tables of the warehouse, upstreams first."""
+
+    tables: dict[TableName, Table] = field(default_factory=dict)
+
+    def __getitem__(self, name: TableName) -> Table:
+        return self.tables[name]
+
+    def upstreams(self, table: Table) -> dict[TableName, Table]:
+        """The materialized tables this one reads; empty for stg."""
+        return {u: self.tables[u] for u in table.spec.upstreams if not isinstance(u, SourceTable)}
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self.tables.values())

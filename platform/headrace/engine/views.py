@@ -1,0 +1,80 @@
+"""Every table as a view of its live rows: `SELECT … FROM dws.user_hour`, here and over Spark Connect."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import exp
+
+from headrace.engine.table import Registry, Table
+from headrace.errors import TerminalError, UnknownName, did_you_mean
+from headrace.spec.model import TableName
+from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def live_sql(table: Table) -> str:
+    """The live read as SQL: the pinned snapshot, with the changelog after it folded in.
+
+    The text is bound to one snapshot version and open-ended in the changelog, so it stays right until the
+    snapshot is cleaned up; it is replaced at each compaction.
+    """
+    store, schema = table.store, table.store.schema
+    names = ", ".join(f"`{n}`" for n in schema.names)
+    key = ", ".join(f"`{n}`" for n in schema.key)
+    on = " AND ".join(f"s.`{k}` <=> t.`{k}`" for k in schema.key)
+    return (
+        f"WITH t AS (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {VERSION} DESC, "
+        f"CASE WHEN {KIND} IN ('{INSERT}', '{UPDATE_AFTER}') THEN 0 ELSE 1 END) AS _n "
+        f"FROM delta.`{store.changelog.path}` WHERE {VERSION} > {store.pin.compacted}) WHERE _n = 1) "
+        f"SELECT {names} FROM delta.`{store.snapshot.path}` VERSION AS OF {store.pin.delta} s "
+        f"WHERE NOT EXISTS (SELECT 1 FROM t WHERE {on}) "
+        f"UNION ALL SELECT {names} FROM t WHERE {KIND} NOT IN ('{UPDATE_BEFORE}', '{DELETE}')"
+    )
+
+
+def publish(spark: SparkSession, table: Table) -> None:
+    """Create or replace the table's view."""
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {table.name.layer}")
+    spark.sql(f"CREATE OR REPLACE VIEW {table.name} AS {live_sql(table)}")
+
+
+def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
+    """A user's SELECT over live rows, each table at one consistent version.
+
+    Raises:
+        UnknownName: a table that is not materialized here.
+        TerminalError: Spark refuses the query.
+    """
+    from pyspark.errors import PySparkException
+
+    tree = sqlglot.parse_one(text, dialect="spark")
+    ctes = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
+    edits, views = [], []
+    for node in tree.find_all(exp.Table):
+        if not node.db and node.name in ctes:
+            continue
+        name = TableName(node.db.lower(), node.name.lower())
+        if name not in registry.tables or node.catalog:
+            shown = ".".join(p for p in (node.catalog, node.db, node.name) if p)
+            raise UnknownName(f"no table `{shown}`; {did_you_mean(shown, map(str, registry.tables))}")
+        table = registry[name]
+        view = f"hr_{uuid.uuid4().hex}"
+        table.store.frame(spark).select(*table.store.schema.names).createOrReplaceTempView(view)
+        views.append(view)
+        first, last = node.args["db"].meta, node.this.meta
+        alias = "" if node.args.get("alias") else f" AS `{node.name}`"
+        edits.append((first["start"], last["end"] + 1, view + alias))
+    for start, end, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[end:]
+    try:
+        return spark.sql(text)
+    except PySparkException as error:
+        raise TerminalError(str(error).strip().splitlines()[0]) from error
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)

@@ -1,0 +1,71 @@
+"""Kafka topics of a source: they exist, where they end, and whether a frontier is still readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.errors import NeedsResync, TransientError
+from headrace.store.frontier import Offsets
+
+_TIMEOUT = 15.0
+
+
+class Topics:
+    """Metadata of one Kafka cluster. Thread-safe for the calls made here."""
+
+    def __init__(self, bootstrap: str) -> None:
+        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._admin = AdminClient(quiet)
+        self._consumer = Consumer({**quiet, "group.id": "headrace-metadata", "enable.auto.commit": False})
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def ensure(self, topics: Iterable[str]) -> None:
+        """Create the topics that are missing, with one partition: the order of a table's events is one."""
+        try:
+            known = self._admin.list_topics(timeout=_TIMEOUT).topics
+            missing = [t for t in topics if t not in known]
+            created = self._admin.create_topics([NewTopic(t, 1, 1) for t in missing]) if missing else {}
+            for future in created.values():
+                future.result(timeout=_TIMEOUT)
+        except KafkaException as error:
+            if "TOPIC_ALREADY_EXISTS" not in str(error):
+                raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
+
+    def ends(self, topics: Iterable[str]) -> Offsets:
+        """The next offset of every partition."""
+        return {t: {p: high for p, (_, high) in parts.items()} for t, parts in self._marks(topics).items()}
+
+    def _marks(self, topics: Iterable[str]) -> dict[str, dict[int, tuple[int, int]]]:
+        marks: dict[str, dict[int, tuple[int, int]]] = {}
+        try:
+            known = self._admin.list_topics(timeout=_TIMEOUT).topics
+            for topic in topics:
+                parts = known[topic].partitions if topic in known else {}
+                marks[topic] = {
+                    p: self._consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=_TIMEOUT)
+                    for p in parts
+                }
+        except KafkaException as error:
+            raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
+        return marks
+
+    def starting(self, frontier: Offsets, topics: Iterable[str]) -> Offsets:
+        """Where to go on reading. Raises NeedsResync where Kafka no longer has what comes next."""
+        start: Offsets = {}
+        for topic, parts in self._marks(topics).items():
+            start[topic] = {}
+            for partition, (low, high) in parts.items():
+                offset = frontier.get(topic, {}).get(partition, 0)
+                first_ever = offset == 0
+                if offset > high or (offset < low and not first_ever):
+                    raise NeedsResync(
+                        f"topic `{topic}` holds offsets {low} to {high}, the table needs {offset}: "
+                        "events were lost or the topic was recreated. Next: `headrace resync`"
+                    )
+                start[topic][partition] = max(offset, low)
+        return start

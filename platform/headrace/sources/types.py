@@ -1,0 +1,69 @@
+"""PostgreSQL column types: how Debezium writes them as JSON, and what they become in Spark.
+
+The connector settings this relies on: `decimal.handling.mode=string`, `time.precision.mode=microseconds`,
+`binary.handling.mode=base64`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """One captured column.
+
+    Args:
+        name: as in the source.
+        spark: Spark SQL type of the stg column.
+        json: Spark SQL type under which the JSON value is read.
+        decode: Spark SQL expression that turns the read value (`{}`) into `spark`; NULL where it cannot.
+        select: PostgreSQL expression (`{}` is the quoted column) that gives the same value when read directly.
+    """
+
+    name: str
+    spark: str
+    json: str
+    decode: str = "{}"
+    select: str = "{}"
+
+
+_PLAIN = {
+    "smallint": "smallint",
+    "integer": "int",
+    "bigint": "bigint",
+    "boolean": "boolean",
+    "real": "float",
+    "double precision": "double",
+}
+_NUMERIC = re.compile(r"^numeric\((\d+),(-?\d+)\)$")
+_MAX_PRECISION = 38
+
+
+def column(name: str, type_name: str) -> SourceColumn:
+    """The mapping of one column.
+
+    Args:
+        type_name: the type as PostgreSQL's `format_type` prints it, e.g. `numeric(12,2)`.
+
+    Types without a Spark counterpart are kept as their text.
+    """
+    if type_name in _PLAIN:
+        spark = _PLAIN[type_name]
+        return SourceColumn(name, spark, spark)
+    numeric = _NUMERIC.match(type_name)
+    if numeric and int(numeric[1]) <= _MAX_PRECISION and 0 <= int(numeric[2]) <= int(numeric[1]):
+        spark = f"decimal({numeric[1]},{numeric[2]})"
+        return SourceColumn(name, spark, "string", f"try_cast({{}} AS {spark})")
+    if type_name == "timestamp with time zone":
+        return SourceColumn(name, "timestamp", "string", "try_cast({} AS timestamp)")
+    if type_name.startswith("timestamp"):
+        return SourceColumn(name, "timestamp_ntz", "bigint", "cast(timestamp_micros({}) AS timestamp_ntz)")
+    if type_name == "date":
+        return SourceColumn(name, "date", "int", "date_from_unix_date({})")
+    if type_name == "bytea":
+        return SourceColumn(name, "binary", "string", "try_to_binary({}, 'base64')")
+    if type_name.startswith("time "):
+        return SourceColumn(name, "bigint", "bigint", select="(extract(epoch from {}) * 1000000)::bigint")
+    return SourceColumn(name, "string", "string", select="{}::text")

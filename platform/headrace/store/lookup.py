@@ -1,0 +1,134 @@
+"""Point look-ups in a pinned snapshot from the driver, without a Spark job.
+
+Files are pruned by partition value and by their minimum and maximum, then read by Arrow. What comes back is
+exact: no SQL runs here, rows are only found by equality.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+from deltalake import DeltaTable
+
+KeySet = set[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class _File:
+    fragment: ds.Fragment
+    partition: Any
+    low: Mapping[str, Any]
+    high: Mapping[str, Any]
+    nulls: Mapping[str, int | None]
+
+
+def tuples(table: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Rows of the named columns as Python tuples, NULL as None."""
+    return list(zip(*(table.column(c).to_pylist() for c in columns), strict=True)) if columns else []
+
+
+def semi_join(table: pa.Table, columns: Sequence[str], keys: KeySet) -> pa.Table:
+    """Rows of `table` whose tuple of `columns` is one of `keys`, NULL-safe."""
+    for position, column in enumerate(columns):  # a vectorised first cut
+        wanted = pa.array({k[position] for k in keys}, table.schema.field(column).type)
+        table = table.filter(pc.is_in(table.column(column), wanted))
+    if len(columns) == 1:
+        return table
+    keep = [i for i, row in enumerate(tuples(table, columns)) if row in keys]
+    return table.take(pa.array(keep, pa.int64())) if len(keep) < table.num_rows else table
+
+
+class SnapshotIndex:
+    """The files of one snapshot version, with what their statistics say.
+
+    Args:
+        path: the snapshot's Delta table.
+        version: the Delta version to read; it never changes under this index.
+        schema: Arrow schema of the stored columns.
+        partition: the partition column, or None.
+    """
+
+    def __init__(self, path: Path, version: int, schema: pa.Schema, partition: str | None) -> None:
+        self._schema = schema
+        self._partition = partition
+        self._format = ds.ParquetFileFormat()
+        self._filesystem = pafs.LocalFileSystem()
+        table = DeltaTable(str(path), version=version)
+        actions = _actions(table)
+        self._files = [self._file(path, action) for action in actions]
+        self.rows: int = sum(a.get("num_records") or 0 for a in actions)
+        self.partitions: set[Any] = {f.partition for f in self._files} if partition else set()
+
+    def _file(self, root: Path, action: Mapping[str, Any]) -> _File:
+        value = action.get(f"partition.{self._partition}") if self._partition else None
+        expression = None
+        if self._partition:
+            field = ds.field(self._partition)
+            expression = field.is_null() if value is None else field == value
+        fragment = self._format.make_fragment(
+            str(root / action["path"]), filesystem=self._filesystem, partition_expression=expression
+        )
+        names = self._schema.names
+        return _File(
+            fragment,
+            value,
+            {n: action.get(f"min.{n}") for n in names},
+            {n: action.get(f"max.{n}") for n in names},
+            {n: action.get(f"null_count.{n}") for n in names},
+        )
+
+    def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
+        """Rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
+        values = {c: {k[i] for k in keys} for i, c in enumerate(columns)}
+        ordered = {c: _sorted(v) for c, v in values.items()}
+        fragments = [f.fragment for f in self._files if self._may_match(f, values, ordered)]
+        if not fragments or not keys:
+            return self._schema.empty_table()
+        predicate = None
+        for column, wanted in values.items():
+            array = pa.array(list(wanted), self._schema.field(column).type)
+            term = ds.field(column).isin(array)
+            predicate = term if predicate is None else predicate & term
+        dataset = ds.FileSystemDataset(fragments, self._schema, self._format, self._filesystem)
+        return semi_join(dataset.to_table(filter=predicate).select(self._schema.names), columns, keys)
+
+    def _may_match(self, file: _File, values: Mapping[str, set[Any]], ordered: Mapping[str, Any]) -> bool:
+        for column, wanted in values.items():
+            if column == self._partition:
+                if file.partition not in wanted:
+                    return False
+                continue
+            low, high, order = file.low.get(column), file.high.get(column), ordered[column]
+            if low is None or high is None or order is None or None in wanted:
+                continue  # no statistics, or NULLs asked for: the file must be read
+            if isinstance(low, float) or not isinstance(order[0], type(low)):
+                continue  # decimal statistics are rounded to floats: not to be trusted
+            if isinstance(low, str) and len(high) >= _TRUNCATED:
+                continue
+            at = bisect.bisect_left(order, low)
+            if at == len(order) or order[at] > high:
+                return False
+        return True
+
+
+_TRUNCATED = 32
+"""Delta may cut string statistics at this length."""
+
+
+def _actions(table: DeltaTable) -> list[dict[str, Any]]:
+    return pa.table(table.get_add_actions(flatten=True)).to_pylist()
+
+
+def _sorted(values: set[Any]) -> list[Any] | None:
+    try:
+        return sorted(values)
+    except TypeError:  # NULL among them
+        return None

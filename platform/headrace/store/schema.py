@@ -1,0 +1,79 @@
+"""The columns of a stored table, and how they look to Delta, Spark and Arrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+KIND = "_kind"
+ORIGIN = "_origin"
+VERSION = "_version"
+SEQUENCE = "_seq"
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
+STREAM, BACKFILL = "stream", "backfill"
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A materialized table's columns as its query gives them.
+
+    Args:
+        columns: (name, Spark SQL type) in query order, e.g. `("amount", "decimal(12,2)")`.
+        key: primary key column names.
+        partition: the partition column, or None.
+        sequenced: True for a stg table, whose rows also carry their source sequence in `_seq`.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    partition: str | None
+    sequenced: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.columns)
+
+    @property
+    def stored(self) -> tuple[tuple[str, str], ...]:
+        """Columns of the snapshot."""
+        return (*self.columns, (SEQUENCE, "string")) if self.sequenced else self.columns
+
+    @property
+    def logged(self) -> tuple[tuple[str, str], ...]:
+        """Columns of the changelog."""
+        return (*self.stored, (KIND, "string"), (ORIGIN, "string"), (VERSION, "bigint"))
+
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.stored)
+
+
+def ddl(columns: tuple[tuple[str, str], ...]) -> str:
+    """`a bigint, b string` with quoted names."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns)
+
+
+def spark_type(columns: tuple[tuple[str, str], ...]) -> StructType:
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(ddl(columns))
+    assert isinstance(schema, StructType)
+    return schema
+
+
+def arrow_schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    """The Arrow schema that Spark's `toArrow` gives these columns: timestamps are microseconds, UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(spark_type(columns), timezone="UTC")
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """`table` with exactly the schema's columns, in its order and types (no lossy cast)."""
+    return table.select(schema.names).cast(schema)

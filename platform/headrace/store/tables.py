@@ -1,0 +1,242 @@
+"""Creating and opening a materialized table: changelog + snapshot + what is still only in the changelog."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.spec.model import TableName
+from headrace.store.changelog import Changelog
+from headrace.store.commits import Commit, latest
+from headrace.store.lookup import KeySet, SnapshotIndex, tuples
+from headrace.store.schema import (
+    DELETE,
+    INSERT,
+    KIND,
+    UPDATE_AFTER,
+    VERSION,
+    TableSchema,
+    arrow_schema,
+    ddl,
+)
+from headrace.store.snapshot import Pin, Snapshot
+from headrace.store.tail import Tail, TailView
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TAIL_LIMIT = 200_000
+"""Changed keys that the driver holds; a longer tail is compacted before anything else."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest state of a table, as one consistent view."""
+
+    commit: Commit
+    pin: Pin
+    index: SnapshotIndex
+    tail: TailView
+    key: tuple[str, ...]
+
+    def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
+        """Live rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
+        found = self.index.find(columns, keys)
+        if self.tail.keys and found.num_rows:
+            keep = [i for i, k in enumerate(tuples(found, self.key)) if k not in self.tail.keys]
+            found = found.take(pa.array(keep, pa.int64()))
+        return pa.concat_tables([found, self.tail.find(columns, keys)]).combine_chunks()
+
+
+class StoredTable:
+    """One materialized table on disk. One writer, many readers; thread-safe."""
+
+    def __init__(self, name: TableName, root: Path, schema: TableSchema) -> None:
+        self.name = name
+        self.schema = schema
+        self.root = root / name.layer / name.table
+        self.changelog = Changelog(self.root / "changelog", schema)
+        self.snapshot = Snapshot(self.root / "snapshot", schema)
+        self.writing = threading.RLock()
+        self.compacting = threading.RLock()
+        self._lock = threading.Lock()
+        self._commit = Commit(str(name), "create", 0)
+        self._tail = Tail(schema)
+        self._pin = Pin(0, 0, 0)
+        self._index: SnapshotIndex | None = None
+        self._cold_through = -1
+
+    @property
+    def commit(self) -> Commit:
+        """The newest commit of the changelog: version and frontier."""
+        return self._commit
+
+    @property
+    def version(self) -> int:
+        return self._commit.version
+
+    @property
+    def pin(self) -> Pin:
+        return self._pin
+
+    @property
+    def tail_rows(self) -> int:
+        return len(self._tail)
+
+    def create(self, spark: SparkSession, template: str) -> None:
+        """Create both Delta tables where they do not exist. Readable by any Delta client of version 1."""
+        record = Commit(str(self.name), "create", 0, template=template).encode()
+        for path, columns, stats in (
+            (self.changelog.path, self.schema.logged, f"'delta.dataSkippingStatsColumns'='{VERSION}',"),
+            (self.snapshot.path, self.schema.stored, ""),
+        ):
+            if latest(path) is not None:
+                continue
+            partitioned = path == self.snapshot.path and self.schema.partition
+            clause = f"PARTITIONED BY (`{self.schema.partition}`)" if partitioned else ""
+            session = spark.newSession()
+            session.conf.set("spark.databricks.delta.commitInfo.userMetadata", record)
+            session.sql(
+                f"CREATE TABLE delta.`{path}` ({ddl(columns)}) USING delta {clause} TBLPROPERTIES ({stats}"
+                "'delta.enableDeletionVectors'='false', 'delta.enableChangeDataFeed'='false',"
+                "'delta.checkpointInterval'='1000')"
+            )
+
+    def open(self) -> None:
+        """Read the newest commit back from the log, and the tail after the snapshot into the driver."""
+        found = latest(self.changelog.path)
+        if found is None:
+            raise FileNotFoundError(f"{self.changelog.path} does not exist")
+        self._commit = found[1]
+        self.changelog.refresh()
+        self._pin = self.snapshot.newest()
+        self._index = self._open_index(self._pin)
+        self._tail = Tail(self.schema)
+        if self.changelog.count(self._pin.compacted, self.version) <= TAIL_LIMIT:
+            self._tail.load(self.changelog.read(self._pin.compacted, self.version), self.version)
+            self._cold_through = -1
+        else:
+            self._cold_through = self.version
+
+    @property
+    def cold(self) -> bool:
+        """True where the tail is too long for the driver: only `frame` reads work until it is compacted."""
+        return self._cold_through > self._pin.compacted
+
+    def _open_index(self, pin: Pin) -> SnapshotIndex:
+        return SnapshotIndex(
+            self.snapshot.path, pin.delta, arrow_schema(self.schema.stored), self.schema.partition
+        )
+
+    def head(self) -> Head:
+        with self._lock:
+            assert self._index is not None and not self.cold, "the table is not open, or cold"
+            return Head(self._commit, self._pin, self._index, self._tail.view(), self.schema.key)
+
+    def head_index(self) -> SnapshotIndex:
+        """The pinned snapshot's files; also where the table is cold."""
+        assert self._index is not None, "the table is not open"
+        return self._index
+
+    def append(self, changes: pa.Table, commit: Commit, *, origin: str) -> None:
+        """Commit net changes from the driver and fold them into the tail."""
+        commit = self._counted(commit, Counter(changes.column(KIND).to_pylist()))
+        self.changelog.append(changes, commit, origin=origin)
+        with self._lock:
+            self._tail.add(changes, commit.version)
+            self._commit = commit
+
+    def _counted(self, commit: Commit, kinds: Mapping[str, int]) -> Commit:
+        return replace(commit, rows=self._commit.rows + kinds.get(INSERT, 0) - kinds.get(DELETE, 0))
+
+    def append_frame(
+        self, changes: DataFrame, commit: Commit, *, origin: str, kinds: Mapping[str, int]
+    ) -> None:
+        """Commit net changes by a Spark job. The table is cold until it is compacted.
+
+        Args:
+            kinds: number of change rows by kind.
+        """
+        commit = self._counted(commit, kinds)
+        self.changelog.append_frame(changes, commit, origin=origin)
+        with self._lock:
+            self._commit = commit
+            self._cold_through = commit.version
+
+    def adopt(self, pin: Pin) -> None:
+        """Use a newer snapshot, and drop from the tail what it holds."""
+        index = self._open_index(pin)
+        with self._lock:
+            self._pin, self._index = pin, index
+            self._tail.cut(pin.compacted)
+
+    def frame(self, spark: SparkSession, *, version: int | None = None) -> DataFrame:
+        """The table's rows at a changelog version (now where None) as a Spark frame, stored columns.
+
+        Live read at version v = snapshot ⊎ changelog tail, latest row per key.
+        """
+        if not self.cold:
+            head = self.head()
+            if version is None or version == head.commit.version:
+                return self._live(spark, head)
+        version = self.version if version is None else version
+        pin = self._pin if self._pin.through <= version else self.snapshot.pin_for(version)
+        base = self.snapshot.frame(spark, pin)
+        if pin.compacted == version:
+            return base
+        return fold(base, self.changelog.frame(spark, pin.compacted, version), self.schema)
+
+    def _live(self, spark: SparkSession, head: Head) -> DataFrame:
+        from pyspark.sql.types import StructType
+
+        from headrace.store.schema import spark_type
+
+        base = self.snapshot.frame(spark, head.pin)
+        if not head.tail.keys:
+            return base
+        key = list(self.schema.key)
+        stored = arrow_schema(self.schema.stored)
+        columns = list(zip(*head.tail.keys, strict=True))
+        arrays = [pa.array(values, stored.field(n).type) for n, values in zip(key, columns, strict=True)]
+        types: StructType = spark_type(self.schema.stored)
+        changed = spark.createDataFrame(
+            pa.table(arrays, names=key), StructType([types[name] for name in key])
+        )
+        rows = spark.createDataFrame(head.tail.rows, types)
+        return _without(base, changed, key).unionByName(rows)
+
+
+def _without(base: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    on = [F.col(f"b.`{k}`").eqNullSafe(F.col(f"c.`{k}`")) for k in key]
+    condition = on[0]
+    for term in on[1:]:
+        condition = condition & term
+    return base.alias("b").join(F.broadcast(changed.alias("c")), condition, "left_anti")
+
+
+def fold(base: DataFrame, changes: DataFrame, schema: TableSchema) -> DataFrame:
+    """`base` with changes applied: the latest row per key, deleted keys gone."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    key = list(schema.key)
+    live = F.col(KIND).isin(INSERT, UPDATE_AFTER)
+    order = Window.partitionBy(*key).orderBy(F.col(VERSION).desc(), live.desc())
+    newest = changes.withColumn("_n", F.row_number().over(order)).where("_n = 1")
+    on = [F.col(f"b.`{k}`").eqNullSafe(F.col(f"c.`{k}`")) for k in key]
+    condition = on[0]
+    for term in on[1:]:
+        condition = condition & term
+    kept = base.alias("b").join(newest.select(*key).alias("c"), condition, "left_anti")
+    return kept.unionByName(newest.where(live).select(*schema.stored_names))
+
+
+__all__ = ["Head", "StoredTable", "fold"]
