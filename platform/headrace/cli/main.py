@@ -67,6 +67,8 @@ app.add_typer(dead_letters, name="dead-letters")
 
 def main() -> None:
     """Entry point of `headrace`."""
+    # httpx imports its own command line, and rich with it, where it can: a third of the time of `status`.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     app()
 
 

@@ -11,6 +11,8 @@ from headrace.cli.errors import FAILED, UNREACHABLE
 from headrace.cli.options import Json, Project, load_settings
 from headrace.cli.output import note, print_json
 
+from headrace.errors import HeadraceError
+
 if TYPE_CHECKING:
     from headrace.services.status import ServiceName
 
@@ -50,10 +52,16 @@ def up(project: Project = None) -> None:
 
     settings = load_settings(project)
     stack = Stack(settings)
-    # The warehouse reads topics, and a connector's first start writes them.
-    stack.up(only=["postgres", "connect"], on_progress=_show)
-    stack.register_connectors(on_progress=_show)
+    # The warehouse reads the topics that the registration of a connector creates.
+    stack.up(only=["connect"], on_progress=_show)
+    problem: HeadraceError | None = None
+    try:
+        stack.register_connectors(on_progress=_show)
+    except HeadraceError as error:
+        problem = error
     stack.up(on_progress=_show)
+    if problem is not None:
+        raise problem  # the rest is up: what is stored can be read while the source is being mended
     note(f"up: `headrace status` shows the tables, Dagster is at {settings.dagster_url}")
 
 

@@ -8,9 +8,11 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from pydantic import BaseModel, JsonValue
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 def encode(value: object) -> JsonValue:
@@ -32,12 +34,12 @@ def encode(value: object) -> JsonValue:
             return bytes(value).hex()
         case Path() | UUID():
             return str(value)
-        case BaseModel():
-            return encode(value.model_dump())
         case Mapping():
             return {_key(k): encode(v) for k, v in value.items()}
         case list() | tuple() | set() | frozenset():
             return [encode(v) for v in value]
+        case _ if (dump := getattr(value, "model_dump", None)) is not None:
+            return encode(dump())  # by name: pydantic is not needed to print `--help`
         case _:
             raise TypeError(f"a {type(value).__name__} has no exact JSON form")
 
