@@ -14,7 +14,7 @@ FORMATS = (
 )
 FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M"}
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, 23, 59, tzinfo=UTC)
-LONGEST_RANGE = 1_000_000
+LONGEST_RANGE = 100_000
 
 
 def is_format(text: str) -> bool:

@@ -102,10 +102,10 @@ def _refuse_constructs(query: Query, parsed: exp.Query) -> None:
         if select.args.get("into"):
             raise query.error("SELECT … INTO writes a table", position(select), "headrace writes the table")
     if placeholder := parsed.find(exp.Placeholder):
-        written = f":{placeholder.name}" if placeholder.name else "?"
+        written = "?" if placeholder.name in ("", "?") else f":{placeholder.name}"
         tokens = [t for t in query_tokens(query.text) if query.text.startswith(written, t.start)]
-        hint = "the parameters are ${start_date} and ${end_date}"
-        raise query.error(f"`{written}` is no parameter", tokens[0].start if tokens else 0, hint)
+        known = "the parameters are ${start_date} and ${end_date}"
+        raise query.error(f"`{written}` is no parameter", tokens[0].start if tokens else 0, known)
     if sample := parsed.find(exp.TableSample):
         raise query.error("a sample is not the same rows twice", position(sample.parent or sample))
     for table in tables(parsed):

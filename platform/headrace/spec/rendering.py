@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from sqlglot import exp
@@ -50,26 +51,29 @@ def _has_alias(spec: TableSpec, start: int) -> bool:
 
 def _parameters(spec: TableSpec) -> list[Edit]:
     tokens = query_tokens(spec.query)
-    return [
-        (token.start, tokens[i + 3].end + 1, f":{name}")
-        for i, token in enumerate(tokens)
-        if token.token_type is TokenType.PARAMETER and (name := parameter_at(spec.query, tokens, i))
-    ]
+    edits: list[Edit] = []
+    for i, token in enumerate(tokens):
+        if token.token_type is TokenType.PARAMETER and (name := parameter_at(spec.query, tokens, i)):
+            end = tokens[i + 3].end + 1
+            glued = re.match(r"\w", spec.query[end:])  # `${start_date}AND`
+            edits.append((token.start, end, f":{name} " if glued else f":{name}"))
+    return edits
 
 
 def _long_qualifiers(spec: TableSpec) -> list[Edit]:
     """`dwd.orders.amount` → `orders.amount`: a view of another name has no such long qualifier."""
-    upstreams = {tuple(str(r.upstream).lower().split(".")) for r in spec.references}
+    names = {tuple(str(r.upstream).lower().split(".")) for r in spec.references}
+    qualifiers = {name[start:] for name in names for start in range(len(name) - 1)}
     occurrences = {r.start for r in spec.references}
     tokens = query_tokens(spec.query)
     edits: list[Edit] = []
     for i, token in enumerate(tokens):
         if token.start in occurrences or (i and tokens[i - 1].token_type is TokenType.DOT):
             continue
-        for parts in upstreams:
+        for parts in qualifiers:
             chain = tokens[i : i + 2 * len(parts)]
-            names = tuple(t.text.lower() for t in chain[::2])
+            written = tuple(t.text.lower() for t in chain[::2])
             dots = [t.token_type is TokenType.DOT for t in chain[1::2]]
-            if names == parts and len(dots) == len(parts) and all(dots):
+            if written == parts and len(dots) == len(parts) and all(dots):
                 edits.append((token.start, chain[-2].start, ""))
     return edits
