@@ -31,7 +31,8 @@ VALID = [
     ("SELECT a, s.f, o.s.g, s.h.i AS j, dwd.o.b FROM dwd.o", "a f g j b"),
     ("SELECT a, arr[0].z AS q, m['x'] AS y, struct(a, b AS w).w AS z FROM dwd.o", "a q y z"),
     # common table expressions, subqueries, correlation
-    ("WITH q AS (SELECT * FROM dwd.o), r (x, y) AS (SELECT a, b FROM q) SELECT x AS a, q.b, y FROM r, q", "a b y"),
+    ("WITH q AS (SELECT * FROM dwd.o), r (x, y) AS (SELECT a, b FROM q) SELECT x AS a, q.b, y FROM r, q",
+     "a b y"),
     ("SELECT a, n FROM (SELECT a, COUNT(*) AS n FROM dwd.o GROUP BY a) q", "a n"),
     ("SELECT a, `count(1)` AS n FROM (SELECT a, COUNT(1) FROM dwd.o GROUP BY a)", "a n"),
     ("SELECT a FROM dwd.o WHERE EXISTS (SELECT 1 FROM dwd.u WHERE u.a = o.a AND b > 1)", "a"),
@@ -48,8 +49,10 @@ VALID = [
     ("SELECT a, x FROM dwd.o JOIN VALUES (1, 2) AS v (x, y) ON v.y = o.a", "a x"),
     ("SELECT a, col2 FROM dwd.o, (VALUES (1, 2))", "a col2"),
     # words that are no columns
-    ("SELECT a, user AS u, current_catalog AS c, localtimestamp AS l FROM dwd.o GROUP BY ALL ORDER BY ALL", "a u c l"),
-    ("SELECT a, timestampadd(HOUR, 1, b) AS t, extract(YEAR FROM b) AS y, INTERVAL 1 DAY AS i FROM dwd.o", "a t y i"),
+    ("SELECT a, user AS u, current_date AS c, localtimestamp AS l FROM dwd.o GROUP BY ALL ORDER BY ALL",
+     "a u c l"),
+    ("SELECT a, timestampadd(HOUR, 1, b) AS t, extract(YEAR FROM b) AS y, INTERVAL 1 DAY AS i FROM dwd.o",
+     "a t y i"),
     ("SELECT a, SUM(b) OVER w AS t FROM dwd.o WINDOW w AS (PARTITION BY a ORDER BY s.f)", "a t"),
     # what only Spark can tell
     ("SELECT * FROM dwd.unknown", None),
@@ -70,6 +73,7 @@ def test_output_columns(tmp_path: Path, query: str, expected: str | None) -> Non
 
 # The query begins on line 4 of the file.
 REFUSED = [
+    ("SELECT a, current_catalog AS c FROM dwd.o", "4:11", "there is no column `current_catalog`"),
     ("SELECT a, bb FROM dwd.o", "4:11", "there is no column `bb`\n  hint: did you mean `b`"),
     ("SELECT a,\n  o.bb FROM dwd.o", "5:3", "there is no column `o.bb`\n  hint: did you mean `b`"),
     ("SELECT a, u.b FROM dwd.o JOIN dwd.u ON o.a = u.a", "4:11", "there is no column `u.b`"),

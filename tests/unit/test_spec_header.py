@@ -230,7 +230,7 @@ def test_a_derived_table_needs_a_key(tmp_path: Path) -> None:
 
 def test_a_stg_table_has_its_key_from_the_source(tmp_path: Path) -> None:
     assert load_query(tmp_path, "SELECT * FROM shop.public.t", name="stg.t").primary_key == ()
-    text = "CREATE MATERIALIZED TABLE stg.t (PRIMARY KEY (a)) FRESHNESS = DOWNSTREAM AS SELECT * FROM shop.public.t"
+    text = KEY.replace("dws", "stg") + TAIL.replace("dwd.o", "shop.public.o")
     path = write(tmp_path, "stg.t", text)
     with pytest.raises(SpecError, match=rf"{path}:1:34: a stg table declares no key"):
         load_table(path)

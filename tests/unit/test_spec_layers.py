@@ -1,4 +1,4 @@
-"""The reference project: its tables, their order, keys and columns, and that their SQL is PostgreSQL's too."""
+"""The reference project: its tables, keys and columns, and that their SQL is PostgreSQL's too."""
 
 from __future__ import annotations
 

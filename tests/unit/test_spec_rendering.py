@@ -29,9 +29,9 @@ CASES = {
         "SELECT o.a FROM v_orders AS `orders` JOIN v_orders o ON o.a = orders.b",
     ),
     "strings and comments are left alone": (
-        "SELECT 'dwd.orders' AS a, \"it's dwd.users\" AS b, r'dwd.orders\\' AS c /* dwd.orders ${start_date} */\n"
+        "SELECT 'dwd.orders' AS a, \"it's dwd.users\" AS b, r'dwd.orders\\' AS c /* dwd.o ${start_date} */\n"
         "FROM dwd.orders -- dwd.users ${end_date}\nWHERE b <> 'FROM dwd.orders; --'",
-        "SELECT 'dwd.orders' AS a, \"it's dwd.users\" AS b, r'dwd.orders\\' AS c /* dwd.orders ${start_date} */\n"
+        "SELECT 'dwd.orders' AS a, \"it's dwd.users\" AS b, r'dwd.orders\\' AS c /* dwd.o ${start_date} */\n"
         "FROM v_orders AS `orders` -- dwd.users ${end_date}\nWHERE b <> 'FROM dwd.orders; --'",
     ),
     "a common table expression that shadows": (

@@ -17,8 +17,7 @@ from headrace.spec.scopes import Columns, Scope, Source
 ALIASED = ("group", "having", "order", "sort", "cluster", "distribute", "qualify", "windows")
 # Functions that Spark calls without parentheses and sqlglot takes for columns, hidden columns, and ALL.
 BARE = {
-    *("current_catalog", "current_database", "current_schema", "current_timezone", "current_user"),
-    *("current_date", "current_time", "current_timestamp", "localtimestamp", "localtime"),
+    *("current_user", "current_date", "current_time", "current_timestamp", "localtimestamp"),
     *("user", "session_user", "grouping__id", "_metadata", "all"),
 }
 # Items that may return several columns, or one named by rules of their own.
