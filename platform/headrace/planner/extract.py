@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from headrace.planner import functions
-from headrace.planner.facts import Equality, Level, Origin, Output, QueryFacts, Side, Source, WindowFacts
+from headrace.planner import clauses, functions
+from headrace.planner.clauses import Unsupported, shown
+from headrace.planner.facts import Equality, Level, Origin, Output, QueryFacts, Side, Source
 from headrace.planner.names import Names
 from headrace.spec.model import SourceTable, TableName, TableSpec
 
@@ -27,10 +28,6 @@ _CLAUSE_REASONS = {
 _JOIN_PARTS = frozenset({"this", "on", "side", "kind", "using", "hint"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "hints"})
 _SUBQUERY_PARTS = frozenset({"this", "alias"})
-
-
-class Unsupported(Exception):
-    """Raised while reading; its text becomes `QueryFacts.obstacle`."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +59,6 @@ def extract(
     return replace(facts, root=root)
 
 
-def _shown(node: exp.Expr) -> str:
-    text = node.sql(dialect="spark", comments=False)
-    return f"`{text if len(text) <= 60 else text[:59] + '…'}`"
-
-
 def _parts(node: exp.Expr, allowed: Iterable[str], what: str) -> None:
     """Refuse a node with a part that this module does not know."""
     for part, value in node.args.items():
@@ -95,7 +87,7 @@ class _Reader:
         if isinstance(node, exp.SetOperation):
             raise Unsupported(f"{type(node).__name__.upper()} joins several queries")
         if not isinstance(node, exp.Select):
-            raise Unsupported(f"{_shown(node)} is not a plain SELECT")
+            raise Unsupported(f"{shown(node)} is not a plain SELECT")
         _parts(node, _SELECT_CLAUSES, "a SELECT")
         return self._select(node, self._with(node, ctes))
 
@@ -117,20 +109,22 @@ class _Reader:
         outputs = self._outputs(select, names)
         where = select.args.get("where")
         if where is not None:
-            equalities += _equalities(where.this, names, introduced=None)
+            equalities += clauses.equalities(where.this, names, introduced=None)
         distinct = select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise Unsupported("DISTINCT ON is not followed")
         listed = [n for p in select.expressions for n in functions.own_nodes(p) if functions.is_generator(n)]
         generators = [*listed, *(lateral.this for lateral in select.args.get("laterals") or ())]
+        grouping, plain = clauses.grouping(select, names)
         level = Level(
             sources=tuple(names.sources),
             outputs=outputs,
             equalities=tuple(equalities),
-            grouping=_grouping(select, names),
-            windows=_windows(select, names),
+            grouping=grouping,
+            plain_grouping=plain,
+            windows=clauses.windows(select, names),
             distinct=distinct is not None,
-            generator=_shown(generators[0]) if generators else None,
+            generator=shown(generators[0]) if generators else None,
         )
         if listed and level.mixes_rows:  # before or after them? LATERAL VIEW is always before
             raise Unsupported(f"{level.generator} stands beside an aggregate, a window or DISTINCT")
@@ -149,11 +143,11 @@ class _Reader:
             if isinstance(node, exp.Query) and not (
                 relations and isinstance(node.parent, exp.From | exp.Join)
             ):
-                raise Unsupported(f"a subquery inside an expression is not followed: {_shown(node)}")
+                raise Unsupported(f"a subquery inside an expression is not followed: {shown(node)}")
             if functions.is_volatile(node):
-                raise Unsupported(f"{_shown(node)} differs from run to run")
+                raise Unsupported(f"{shown(node)} differs from run to run")
             if functions.is_unknown(node):
-                raise Unsupported(f"nothing is known about the function in {_shown(node)}")
+                raise Unsupported(f"nothing is known about the function in {shown(node)}")
 
     def _from(self, select: exp.Select, ctes: Mapping[str, _Cte]) -> tuple[Names, list[Equality]]:
         clause = select.args.get("from_")
@@ -170,7 +164,7 @@ class _Reader:
         for lateral in select.args.get("laterals") or ():
             alias = lateral.args.get("alias")
             if alias is None or not alias.columns:
-                raise Unsupported(f"LATERAL VIEW without column names: {_shown(lateral)}")
+                raise Unsupported(f"LATERAL VIEW without column names: {shown(lateral)}")
             if any(alias.name.lower() == s.qualifiers[-1] for s in names.sources):
                 raise Unsupported(f"LATERAL VIEW takes the name of a table: `{alias.name}`")
             names.generated |= {c.name.lower() for c in alias.columns}
@@ -181,9 +175,9 @@ class _Reader:
             raise Unsupported(f"{join.method} JOIN is not followed")
         if join.kind in ("SEMI", "ANTI") or join.side in ("RIGHT", "FULL"):
             kind = join.kind if join.kind in ("SEMI", "ANTI") else join.side
-            raise Unsupported(f"{kind} JOIN {_shown(join.this)} is not followed")
+            raise Unsupported(f"{kind} JOIN {shown(join.this)} is not followed")
         if join.kind not in ("", "INNER", "OUTER", "CROSS") or join.side not in ("", "LEFT"):
-            raise Unsupported(f"{_shown(join)} is not followed")
+            raise Unsupported(f"{shown(join)} is not followed")
         _parts(join, _JOIN_PARTS, "a JOIN")
         names.sources.append(self._source(join.this, Side.LEFT if join.side else Side.INNER, ctes))
         introduced = len(names.sources) - 1
@@ -196,7 +190,7 @@ class _Reader:
             names.merged[column.name.lower()] = left
             equalities.append(Equality(left, right, False, introduced))
         if (on := join.args.get("on")) is not None:
-            equalities += _equalities(on, names, introduced=introduced)
+            equalities += clauses.equalities(on, names, introduced=introduced)
         return equalities
 
     def _source(self, node: exp.Expr, side: Side, ctes: Mapping[str, _Cte]) -> Source:
@@ -206,12 +200,12 @@ class _Reader:
         if isinstance(node, exp.Subquery):
             _parts(node, _SUBQUERY_PARTS, "a subquery")
             if not isinstance(node.this, exp.Query):
-                raise Unsupported(f"a join in parentheses is not followed: {_shown(node)}")
+                raise Unsupported(f"a join in parentheses is not followed: {shown(node)}")
             level = _rename(self.query(node.this, ctes), renamed)
             return Source((name,), tuple(o.name for o in level.outputs), side, level=level)
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            raise Unsupported(f"{_shown(node)} is no table")
-        _parts(node, _TABLE_PARTS, _shown(node))
+            raise Unsupported(f"{shown(node)} is no table")
+        _parts(node, _TABLE_PARTS, shown(node))
         if not node.db and (cte := ctes.get(node.name.lower())) is not None:
             if id(cte.query) in self._expanded:
                 raise Unsupported(f"the CTE `{node.name}` is read more than once")
@@ -226,14 +220,12 @@ class _Reader:
         start = min(p.meta.get("start", -1) for p in node.parts)
         found = [i for i, r in enumerate(self._spec.references) if r.start <= start < r.end]
         if start < 0 or len(found) != 1:
-            raise Unsupported(f"{_shown(node)} cannot be located in the query's text")
+            raise Unsupported(f"{shown(node)} cannot be located in the query's text")
         self._read.add(found[0])
         upstream = self._spec.references[found[0]].upstream
         columns = tuple(self._columns.get(upstream, ()))
         if renamed:
-            raise Unsupported(
-                f"{_shown(node)} renames the columns of a table; rename them in the SELECT list"
-            )
+            raise Unsupported(f"{shown(node)} renames the columns of a table; rename them in the SELECT list")
         parts = (alias,) if alias else tuple(p.name.lower() for p in node.parts)
         return Source(parts, columns, side, reference=found[0])
 
@@ -245,11 +237,11 @@ class _Reader:
                 outputs += _expand(projection, star, names)
             elif isinstance(projection, exp.Aliases):
                 outputs += [
-                    Output(i.name, None, _shown(projection.this)) for i in projection.args["expressions"]
+                    Output(i.name, None, shown(projection.this)) for i in projection.args["expressions"]
                 ]
             else:
                 value = projection.this if isinstance(projection, exp.Alias) else projection
-                outputs.append(Output(projection.alias_or_name, names.resolve(value), _shown(value)))
+                outputs.append(Output(projection.alias_or_name, names.resolve(value), shown(value)))
         return tuple(outputs)
 
 
@@ -268,12 +260,12 @@ def _rename(level: Level, columns: tuple[str, ...]) -> Level:
 
 def _expand(projection: exp.Expr, star: exp.Star, names: Names) -> list[Output]:
     if any(star.args.get(part) for part in ("replace", "rename", "ilike")):
-        raise Unsupported(f"{_shown(projection)} is not followed")
+        raise Unsupported(f"{shown(projection)} is not followed")
     dropped = {e.name.lower() for e in star.args.get("except_") or ()}
     if isinstance(projection, exp.Column):
         index = names.source_named((projection.table.lower(),))
         if index is None:
-            raise Unsupported(f"{_shown(projection)} names no table of its FROM clause")
+            raise Unsupported(f"{shown(projection)} names no table of its FROM clause")
         origins = [Origin(index, c) for c in names.sources[index].columns]
     else:
         origins = list(names.merged.values())
@@ -283,87 +275,3 @@ def _expand(projection: exp.Expr, star: exp.Star, names: Names) -> list[Output]:
     if isinstance(projection, exp.Star):
         found += [Output(c, None, f"`{c}`") for c in sorted(names.generated - dropped)]
     return found
-
-
-def _equalities(condition: exp.Expr, names: Names, *, introduced: int | None) -> list[Equality]:
-    found = list[Equality]()
-    waiting = [condition]
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, exp.Paren):
-            waiting.insert(0, node.this)
-        elif isinstance(node, exp.And):
-            waiting[:0] = [node.this, node.expression]
-        elif isinstance(node, exp.EQ | exp.NullSafeEQ):
-            left, right = names.resolve(node.this), names.resolve(node.expression)
-            if left is not None and right is not None and left.source != right.source:
-                found.append(Equality(left, right, isinstance(node, exp.NullSafeEQ), introduced))
-    return found
-
-
-def _grouping(select: exp.Select, names: Names) -> frozenset[Origin] | None:
-    group = select.args.get("group")
-    parts = [select.args.get(p) for p in ("having", "qualify", "order")]
-    aggregates = [
-        node
-        for part in (*select.expressions, *(p for p in parts if p is not None))
-        for node in functions.own_nodes(part)
-        if functions.is_aggregate(node) and not functions.windowed(node)
-    ]
-    if group is None:
-        return frozenset() if aggregates or select.args.get("having") is not None else None
-    sets = any(group.args.get(part) for part in ("grouping_sets", "cube", "rollup", "totals"))
-    if sets or group.find(exp.GroupingSets, exp.Rollup, exp.Cube):
-        raise Unsupported("GROUPING SETS, ROLLUP or CUBE mix groups of several widths")
-    keys = list(group.expressions)
-    if group.args.get("all"):
-        keys += [p.unalias() for p in select.expressions if not any(map(functions.is_aggregate, p.walk()))]
-    origins = (_grouped(key, select, names) for key in keys)
-    return frozenset(o for o in origins if o is not None)
-
-
-def _grouped(key: exp.Expr, select: exp.Select, names: Names) -> Origin | None:
-    """What a GROUP BY item names: a source's column first, then an alias; a number is a position."""
-    if isinstance(key, exp.Literal):
-        if key.is_string or any(p.find(exp.Star) for p in select.expressions if not p.find(exp.AggFunc)):
-            return None
-        position = int(key.name) - 1 if key.name.isdigit() else -1
-        return (
-            names.resolve(select.expressions[position].unalias())
-            if 0 <= position < len(select.expressions)
-            else None
-        )
-    if (origin := names.resolve(key)) is not None:
-        return origin
-    if isinstance(key, exp.Column) and not key.table and not _known(key.name, names):
-        named = [
-            p for p in select.expressions if isinstance(p, exp.Alias) and p.alias.lower() == key.name.lower()
-        ]
-        return names.resolve(named[0].this) if len(named) == 1 else None
-    return None
-
-
-def _known(name: str, names: Names) -> bool:
-    """Whether some source has the column, even if it is ambiguous."""
-    return (
-        any(name.lower() == c.lower() for s in names.sources for c in s.columns)
-        or name.lower() in names.generated
-    )
-
-
-def _windows(select: exp.Select, names: Names) -> tuple[WindowFacts, ...]:
-    named = {w.name.lower(): w for w in select.args.get("windows") or ()}
-    found = list[WindowFacts]()
-    for part in (*select.expressions, *(select.args[p] for p in ("qualify", "order") if select.args.get(p))):
-        for node in functions.own_nodes(part):
-            if not isinstance(node, exp.Window):
-                continue
-            keys = list(node.args.get("partition_by") or ())
-            base = node.args.get("alias")
-            if base is not None:
-                if base.name.lower() not in named:
-                    raise Unsupported(f"WINDOW {base.name} is not declared beside {_shown(node)}")
-                keys += named[base.name.lower()].args.get("partition_by") or ()
-            partition = frozenset(o for o in map(names.resolve, keys) if o is not None)
-            found.append(WindowFacts(partition, _shown(node)))
-    return tuple(found)

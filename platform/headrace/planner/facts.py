@@ -15,6 +15,11 @@ class Refusal:
     reason: str
 
 
+def shortened(text: str) -> str:
+    """SQL as a message quotes it."""
+    return f"`{text if len(text) <= 60 else text[:59] + '…'}`"
+
+
 @dataclass(frozen=True)
 class Origin:
     """A column of one source of a SELECT: `source` is the index into `Level.sources`."""
@@ -75,9 +80,10 @@ class Equality:
 
 @dataclass(frozen=True)
 class WindowFacts:
-    """PARTITION BY of one OVER clause, as far as it is plain columns."""
+    """PARTITION BY and ORDER BY of one OVER clause, as far as they are plain columns."""
 
     partition: frozenset[Origin]
+    order: frozenset[Origin]
     text: str
 
 
@@ -89,6 +95,7 @@ class Level:
     outputs: tuple[Output, ...]
     equalities: tuple[Equality, ...] = ()
     grouping: frozenset[Origin] | None = None
+    plain_grouping: bool = False  # every GROUP BY item is a plain column
     windows: tuple[WindowFacts, ...] = ()
     distinct: bool = False
     generator: str | None = None  # a function that makes several rows of one

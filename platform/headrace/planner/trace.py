@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.planner.facts import Level, Origin, Refusal, Side
+from headrace.planner.facts import Level, Origin, Refusal, Side, shortened
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def trace(level: Level, name: str) -> Traced | Refusal:
         return Refusal(f"`{name}` is not a GROUP BY column")
     for window in level.windows:
         if output.origin not in window.partition:
-            return Refusal(f"`{name}` is not in the PARTITION BY of {window.text}")
+            return Refusal(f"`{name}` is not in the PARTITION BY of {shortened(window.text)}")
     found = follow(level, output.origin)
     if isinstance(found, Refusal):
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.planner.facts import Level, QueryFacts, Refusal
+from headrace.planner.facts import Level, QueryFacts, Refusal, shortened
 from headrace.planner.trace import trace
 
 
@@ -36,7 +36,7 @@ def match(facts: QueryFacts) -> Row | Refusal:
         if level.distinct:
             return Refusal("DISTINCT makes one row of several")
         if level.windows:
-            return Refusal(f"the window function {level.windows[0].text} reads other rows")
+            return Refusal(f"the window function {shortened(level.windows[0].text)} reads other rows")
         if level.generator is not None:
             return Refusal(f"{level.generator} makes several rows of one")
         level = level.sources[0].level

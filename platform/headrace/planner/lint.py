@@ -1,0 +1,196 @@
+"""Name the expressions whose result two runs over the same rows may disagree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects import Spark
+from sqlglot.errors import SqlglotError
+
+from headrace.errors import Location, SpecError
+from headrace.planner import functions
+from headrace.planner.extract import Upstream, extract
+from headrace.planner.uniqueness import total_orders
+from headrace.spec.model import TableSpec
+
+_INEXACT = (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr)
+_SUMS = (exp.Sum, exp.Avg)
+_ORDERED = (exp.RowNumber, exp.Lag, exp.Lead, exp.NthValue, exp.Ntile)
+_PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
+_LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
+_REFLECTION = frozenset({"java_method", "reflect", "try_reflect"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One expression of a layer file. A table with a finding of level `error` is not loaded."""
+
+    code: str
+    level: Literal["error", "warning"]
+    expression: str
+    location: Location
+    message: str
+    suggestion: str
+
+    def error(self) -> SpecError:
+        """The finding as loading raises it."""
+        return SpecError(f"{self.code}: {self.message}: {self.expression}", self.location, self.suggestion)
+
+
+def lint(
+    spec: TableSpec,
+    *,
+    keys: Mapping[Upstream, tuple[str, ...]] | None = None,
+    columns: Mapping[Upstream, tuple[str, ...]] | None = None,
+) -> list[Finding]:
+    """All findings of a table, in the order of its text.
+
+    With the upstreams' `keys` and `columns`, an ORDER BY that contains a key is known to be total.
+    """
+    at = _locator(spec)
+    total = total_orders(extract(spec, keys, columns)) if keys and columns else frozenset[str]()
+    found = [f for rule in _RULES for f in rule(spec.query_ast, at)]
+    found += [
+        f for f in _orders(spec.query_ast, at) if f.code != "ORDER_NOT_TOTAL" or f.expression not in total
+    ]
+    found.sort(key=lambda f: (f.location.line, f.location.column))
+    return found + list(_constraints(spec))
+
+
+Locator = Callable[[exp.Expr], Location]
+
+
+def _locator(spec: TableSpec) -> Locator:
+    """Where a node stands. sqlglot keeps no position of keywords such as CURRENT_DATE: search for those."""
+    tokens = Spark().tokenize(spec.query)
+
+    def locate(node: exp.Expr) -> Location:
+        starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+        if not starts:
+            word = type(node).__name__.lower()
+            starts = [t.start for t in tokens if t.text.lower().replace("_", "") == word][:1]
+        return spec.locate(min(starts, default=0))
+
+    return locate
+
+
+def _finding(
+    code: str, level: Literal["error", "warning"], node: exp.Expr, at: Locator, message: str, suggestion: str
+) -> Finding:
+    return Finding(code, level, node.sql(dialect="spark", comments=False), at(node), message, suggestion)
+
+
+def _volatile(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+    for node in root.walk():
+        if not functions.is_volatile(node):
+            continue
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _REFLECTION:
+            message = "a call into the JVM may answer anything, stream and batch cannot be proved equal"
+            yield _finding("REFLECTION", "error", node, at, message, "use a built-in function")
+            continue
+        message = "its value differs from run to run, so stream and batch cannot be equal"
+        suggestion = "use a column of the row (such as its update time), or ${start_date} and ${end_date}"
+        yield _finding("VOLATILE", "error", node, at, message, suggestion)
+
+
+def _unknown(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+    for node in root.walk():
+        if functions.is_unknown(node):
+            message = "nothing is known about this function, so the table is refreshed in full"
+            yield _finding("UNKNOWN_FUNCTION", "warning", node, at, message, "use a built-in function")
+
+
+def _floats(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+    for node in root.find_all(*_INEXACT, *_SUMS):
+        suggestion = "CAST its argument AS DECIMAL(38, s) with the scale that you need"
+        if isinstance(node, _INEXACT):
+            message = "computed in floating point, its last digits depend on the order of the rows"
+            yield _finding(
+                "FLOAT_AGGREGATE", "error", node, at, message, "store its COUNT, SUM and SUM of squares"
+            )
+        elif _is_float(node.this):
+            message = "floating point addition depends on the order of the rows"
+            yield _finding("FLOAT_AGGREGATE", "error", node, at, message, suggestion)
+
+
+def _is_float(node: exp.Expr | None) -> bool:
+    """Whether a CAST or a literal makes the value a float, and none above it makes it exact again."""
+    if isinstance(node, exp.Cast):
+        return bool(node.to.is_type("float", "double"))
+    if isinstance(node, exp.Literal):
+        return not node.is_string and "e" in node.name.lower()
+    if isinstance(node, exp.Binary | exp.Paren | exp.Neg | exp.Distinct | exp.Coalesce | exp.Case | exp.If):
+        return any(_is_float(child) for child in node.iter_expressions())
+    return False
+
+
+def _limits(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+    for node in root.find_all(exp.Limit, exp.Offset, exp.Fetch):
+        query = node.parent
+        if query is None or query.args.get("order") or node.text("expression").upper() == "ALL":
+            continue
+        message = "without ORDER BY it keeps whichever rows come first"
+        yield _finding(
+            "LIMIT_WITHOUT_ORDER", "error", node, at, message, "add an ORDER BY that ends in a key"
+        )
+
+
+def _unordered(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+    for node in root.find_all(*_PICKS, *_LISTS):
+        if functions.windowed(node):
+            continue
+        if isinstance(node, _PICKS):
+            suggestion = (
+                "MAX_BY(value, time) or MIN_BY, by a column that is unique in the group; or MIN and MAX"
+            )
+            message = "which row comes first in a group is not defined"
+        elif isinstance(node.parent, exp.ArraySort | exp.WithinGroup) or node.find(exp.Order):
+            continue
+        else:
+            message, suggestion = "the order of its elements is not defined", "wrap it in SORT_ARRAY(…)"
+        yield _finding("UNORDERED", "error", node, at, message, suggestion)
+
+
+def _orders(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+    declared = {w.name.lower(): w for s in root.find_all(exp.Select) for w in s.args.get("windows") or ()}
+    for node in root.find_all(exp.Window):
+        if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
+            continue
+        base = declared.get(node.alias.lower())
+        parts = [node, base] if base is not None else [node]
+        if not any(w.args.get("partition_by") for w in parts):
+            message = (
+                "without PARTITION BY every change may touch every row, so the table is refreshed in full"
+            )
+            yield _finding("WINDOW_WITHOUT_PARTITION", "warning", node, at, message, "add PARTITION BY")
+        inner = node.this.this if isinstance(node.this, exp.IgnoreNulls | exp.RespectNulls) else node.this
+        spec = node.args.get("spec")
+        by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
+        if not isinstance(inner, (*_ORDERED, *_PICKS, *_LISTS)) and not by_rows:
+            continue
+        if not any(w.args.get("order") for w in parts):
+            message = "without ORDER BY the order of rows is not defined"
+            yield _finding(
+                "WINDOW_WITHOUT_ORDER", "error", node, at, message, "add an ORDER BY that ends in a key"
+            )
+        else:
+            message = "rows that tie in its ORDER BY may change places from run to run"
+            suggestion = "end its ORDER BY in the key of the rows it reads; RANK() gives ties the same number"
+            yield _finding("ORDER_NOT_TOTAL", "warning", node, at, message, suggestion)
+
+
+def _constraints(spec: TableSpec) -> Iterator[Finding]:
+    for constraint in spec.constraints:
+        try:
+            parsed = sqlglot.parse_one(constraint.expression, read="spark")
+        except SqlglotError:
+            continue  # loading reports it
+        found = _volatile(parsed, _locator(spec))
+        yield from (replace(f, location=constraint.location) for f in found)
+
+
+_RULES = (_volatile, _unknown, _floats, _limits, _unordered)
