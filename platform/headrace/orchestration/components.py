@@ -1,0 +1,28 @@
+"""The component that makes a Dagster project of a warehouse project."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+
+from headrace.orchestration.build import build_definitions
+from headrace.orchestration.partitions import DEFAULT_START
+
+
+class WarehouseComponent(dg.Component, dg.Resolvable, dg.Model):
+    """All tables of one headrace project: assets, lineage, partitions, checks and stream control.
+
+    A new `layers/<layer>/<table>.sql` is a new asset at the next reload; no Python and no YAML is touched.
+    """
+
+    project: str = "."
+    """The directory with `layers/` and `deploy/connectors/`, counted from the Dagster project's root."""
+
+    partition_start: str = DEFAULT_START.isoformat()
+    """Date of the first partition of every table, `YYYY-MM-DD`."""
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        root = Path(context.project_root)
+        return build_definitions(root / self.project, start=date.fromisoformat(self.partition_start))

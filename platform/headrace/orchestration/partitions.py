@@ -1,0 +1,50 @@
+"""Partition labels as Dagster partitions: a partition's key is the very label the table holds."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time
+
+import dagster as dg
+
+from headrace.spec.model import TableSpec
+from headrace.spec.partitions import FIELDS
+
+# A constant, because definitions are loaded again and again and a moving start would lose old partitions.
+# One for every table, because Dagster splits a single-run backfill over assets whose starts differ.
+DEFAULT_START = date(2026, 1, 1)
+
+# The finest field of a date-formatter: when its partitions begin.
+_CRON = {"mm": "* * * * *", "HH": "0 * * * *", "dd": "0 0 * * *", "MM": "0 0 1 * *", "yyyy": "0 0 1 1 *"}
+
+Partitions = dg.TimeWindowPartitionsDefinition
+
+
+def partitions_of(spec: TableSpec, start: date = DEFAULT_START) -> Partitions | None:
+    """The table's partitions from `start` to the one that is open now, in UTC; None where it has none."""
+    if spec.partition_column is None or (pattern := spec.partition_format) is None:
+        return None
+    fmt = re.sub("|".join(FIELDS), lambda field: FIELDS[field[0]], pattern)
+    finest = next(field for field in _CRON if field in pattern)
+    beginning = datetime.combine(start, time(), tzinfo=UTC)
+    if finest == "HH":  # the subclasses only have the better description in the UI
+        return dg.HourlyPartitionsDefinition(beginning, timezone="UTC", fmt=fmt, end_offset=1)
+    if finest == "dd":
+        return dg.DailyPartitionsDefinition(beginning, timezone="UTC", fmt=fmt, end_offset=1)
+    return Partitions(start=beginning, fmt=fmt, cron_schedule=_CRON[finest], timezone="UTC", end_offset=1)
+
+
+def closed_labels(partitions: Partitions, *, until: datetime, after: str | None = None) -> list[str]:
+    """The labels after `after` whose partitions end at or before `until`, oldest first."""
+    start = partitions.start if after is None else partitions.end_time_for_partition_key(after)
+    if start >= until:
+        return []
+    labels = list(partitions.get_partition_keys_in_time_window(dg.TimeWindow(start, until)))
+    while labels and partitions.end_time_for_partition_key(labels[-1]) > until:
+        labels.pop()
+    return labels
+
+
+def open_label(partitions: Partitions, now: datetime) -> str | None:
+    """The label of the partition that `now` falls into; None before the first."""
+    return now.astimezone(UTC).strftime(partitions.fmt) if now >= partitions.start else None

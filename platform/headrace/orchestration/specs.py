@@ -1,0 +1,125 @@
+"""What the asset graph shows of a table: all of it read from its layer file."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+import dagster as dg
+from sqlglot import exp
+
+from headrace.orchestration.lineage import asset_key, deps_of
+from headrace.orchestration.partitions import partitions_of
+from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
+
+Freshness = tuple[timedelta | None, TableName]
+
+SOURCE_GROUP = "source"
+# Streams report each two minutes that a table is as fresh as declared (Dagster's own limit is one minute).
+SHORTEST_FRESHNESS = timedelta(minutes=5)
+
+
+def table_spec(
+    spec: TableSpec,
+    *,
+    mode: RefreshMode,
+    freshness: Freshness,
+    tables: Mapping[TableName, TableSpec],
+    start: date,
+) -> dg.AssetSpec:
+    """The asset of a materialized table.
+
+    Args:
+        mode: the refresh mode that follows from the freshness.
+        freshness: the freshness to meet, if any, and the table that declares it.
+        start: the first partition's date.
+    """
+    window = freshness[0]
+    policy = dg.FreshnessPolicy.time_window(max(window, SHORTEST_FRESHNESS)) if window else None
+    return dg.AssetSpec(
+        asset_key(spec.name),
+        deps=deps_of(spec, tables),
+        description=spec.comment,
+        group_name=spec.name.layer,
+        kinds={"spark", "delta", "sql"},
+        tags={"layer": spec.name.layer, "refresh_mode": mode.value},
+        partitions_def=partitions_of(spec, start),
+        freshness_policy=policy,
+        code_version=code_version(spec),
+        metadata=_metadata(spec, freshness),
+    )
+
+
+def source_spec(source: SourceTable, connector: Mapping[str, str]) -> dg.AssetSpec:
+    """A captured table: outside the warehouse, shown for its lineage."""
+    database = next(
+        (d for d in ("postgresql", "mysql") if d in connector.get("connector.class", "").lower()), None
+    )
+    return dg.AssetSpec(
+        asset_key(source),
+        group_name=SOURCE_GROUP,
+        kinds={"debezium", *([database] if database else [])},
+        description=f"Captured by the connector `{source.source}` through the topic `{source.topic}`.",
+        metadata={"dagster/table_name": str(source), "topic": source.topic},
+    )
+
+
+def code_version(spec: TableSpec) -> str:
+    """Changes with what decides the rows: query, key, partitions, and constraints that drop or stop rows."""
+    query = spec.query_ast.sql(dialect="spark", normalize=True, comments=False)
+    constraints = [(c.name, c.expression, c.on_violation.value) for c in spec.constraints]
+    decisive = (query, spec.primary_key, spec.partitioned_by, spec.partition_format, constraints)
+    return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
+
+
+def _metadata(spec: TableSpec, freshness: Freshness) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "dagster/table_name": str(spec.name),
+        "dagster/code_references": _code_reference(spec),
+        "query": dg.MetadataValue.md(f"```sql\n{spec.query.strip()}\n```"),
+    }
+    window, origin = freshness
+    if window is not None:
+        of = "" if origin == spec.name else f" (of {origin})"
+        metadata["declared_freshness"] = f"{window.total_seconds():g} s{of}"
+    if spec.primary_key:
+        metadata["primary_key"] = ", ".join(spec.primary_key)
+    if columns := _columns(spec):
+        metadata["dagster/column_schema"] = columns
+    return metadata
+
+
+def _code_reference(spec: TableSpec) -> dg.CodeReferencesMetadataValue:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        reference = dg.LocalFileCodeReference(
+            file_path=str(spec.path.resolve()), line_number=spec.query_line, label=spec.path.name
+        )
+        return dg.CodeReferencesMetadataValue(code_references=[reference])
+
+
+def _columns(spec: TableSpec) -> dg.TableSchema | None:
+    """The output columns where the text alone names them. Types are known to the warehouse server only."""
+    query = spec.query_ast
+    if query.is_star or not all(query.named_selects):
+        return None
+    key = set(spec.primary_key)
+    casts = {e.alias_or_name: _cast_type(e) for e in query.selects}
+    return dg.TableSchema(
+        [
+            dg.TableColumn(
+                name,
+                casts.get(name) or "",
+                constraints=dg.TableColumnConstraints(nullable=name not in key, unique=key == {name}),
+            )
+            for name in query.named_selects
+        ]
+    )
+
+
+def _cast_type(expression: exp.Expr) -> str | None:
+    inner = expression.unalias()
+    return inner.to.sql(dialect="spark").lower() if isinstance(inner, exp.Cast) else None

@@ -1,0 +1,58 @@
+"""The statements that Dagster submits, as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.spec.model import TableSpec
+
+
+@dataclass(frozen=True)
+class LabelRange:
+    """Partition labels, both ends included."""
+
+    start: str
+    end: str
+
+
+def refresh(spec: TableSpec, labels: LabelRange | None) -> str:
+    """Recompute the range; the whole table without one."""
+    return f"ALTER MATERIALIZED TABLE {spec.name} REFRESH{_partition(spec, labels)}"
+
+
+def verify(spec: TableSpec, labels: LabelRange | None = None) -> str:
+    return f"VERIFY {spec.name}{_partition(spec, labels)}"
+
+
+def check(spec: TableSpec, labels: LabelRange | None = None) -> str:
+    return f"CHECK {spec.name}{_partition(spec, labels)}"
+
+
+def rows_by_label(spec: TableSpec, labels: LabelRange | None = None) -> str:
+    """Rows of each partition as columns `label` and `n`."""
+    column = spec.partition_column
+    where = ""
+    if labels is not None:
+        where = f" WHERE {column} >= {_literal(labels.start)} AND {column} <= {_literal(labels.end)}"
+    return f"SELECT {column} AS label, count(*) AS n FROM {spec.name}{where} GROUP BY {column}"
+
+
+def suspend(table: str) -> str:
+    return f"ALTER MATERIALIZED TABLE {table} SUSPEND"
+
+
+def resume(table: str) -> str:
+    return f"ALTER MATERIALIZED TABLE {table} RESUME"
+
+
+def _partition(spec: TableSpec, labels: LabelRange | None) -> str:
+    if labels is None:
+        return ""
+    column = spec.partition_column
+    if labels.start == labels.end:
+        return f" PARTITION ({column} = {_literal(labels.start)})"
+    return f" PARTITION ({column} BETWEEN {_literal(labels.start)} AND {_literal(labels.end)})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,171 @@
+"""Continuous tables in Dagster: their streams report without a run.
+
+A stream runs in the warehouse server. The sensor turns its status into events: an observation where it moved,
+a materialization of the open partition every two minutes while it is as fresh as declared (what Dagster's
+freshness policy looks at), and a materialization of each partition once it is complete.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from headrace.errors import HeadraceError
+from headrace.orchestration.assets import rows_by_label
+from headrace.orchestration.gateway import GatewayResource
+from headrace.orchestration.partitions import Partitions, closed_labels, open_label
+from headrace.orchestration.statements import LabelRange
+from headrace.results import TableStatus
+from headrace.spec.model import RefreshMode, TableSpec
+
+INTERVAL_SECONDS = 30
+HEARTBEAT = timedelta(minutes=2)
+# From a commit in the database to a stream that counts it as lag.
+GRACE = timedelta(seconds=60)
+MOST_EVENTS = 500  # a tick: the daemon stores them one by one
+PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
+
+Event = dg.AssetMaterialization | dg.AssetObservation
+CountRows = Callable[[TableSpec, LabelRange], dict[str, int]]
+
+
+class Seen(BaseModel):
+    """What was reported of a table so far."""
+
+    version: int = -2
+    state: str = ""
+    error: str | None = None
+    materialized: float = 0.0  # seconds since the epoch
+    closed: str | None = None  # label up to which partitions were reported complete
+
+
+_CURSOR = TypeAdapter(dict[str, Seen])
+
+
+@dataclass
+class Report:
+    """One tick's events."""
+
+    now: datetime
+    count_rows: CountRows
+    events: list[Event] = field(default_factory=list)
+    deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_SECONDS)
+
+    def table(self, spec: TableSpec, asset: dg.AssetSpec, status: TableStatus, seen: Seen) -> Seen:
+        """Adds the table's events; returns what is now reported of it."""
+        seen = seen.model_copy()
+        if (status.version, status.state, status.last_error) != (seen.version, seen.state, seen.error):
+            self.events.append(dg.AssetObservation(asset.key, metadata=_metadata(status)))
+            seen.version, seen.state, seen.error = status.version, status.state, status.last_error
+        if status.state != "RUNNING" or status.version < 0:
+            return seen
+        partitions = asset.partitions_def
+        assert partitions is None or isinstance(partitions, Partitions)
+        if self.now.timestamp() - seen.materialized >= HEARTBEAT.total_seconds() and _is_fresh(status):
+            label = open_label(partitions, self.now) if partitions else None
+            self.events.append(
+                dg.AssetMaterialization(asset.key, partition=label, metadata=_metadata(status))
+            )
+            seen.materialized = self.now.timestamp()
+        if partitions is not None:
+            seen.closed = self._close(spec, asset.key, partitions, status, seen.closed)
+        return seen
+
+    def _close(
+        self,
+        spec: TableSpec,
+        key: dg.AssetKey,
+        partitions: Partitions,
+        status: TableStatus,
+        closed: str | None,
+    ) -> str | None:
+        """Reports the partitions that are complete by now; returns the last one reported."""
+        room = MOST_EVENTS - len(self.events)
+        until = _complete_until(status, self.now)
+        if until is None or room <= 0 or time.monotonic() > self.deadline:
+            return closed
+        if not (labels := closed_labels(partitions, until=until, after=closed)):
+            return closed
+        rows = self.count_rows(spec, LabelRange(labels[0], labels[-1]))
+        if closed is None:  # before its first rows the table had nothing to complete
+            labels = [label for label in labels if label >= min(rows)] if rows else labels[-1:]
+        for label in labels[:room]:
+            metadata = {"dagster/partition_row_count": rows.get(label, 0), "version": status.version}
+            self.events.append(dg.AssetMaterialization(key, partition=label, metadata=metadata))
+        return labels[:room][-1]
+
+
+def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.SensorDefinition:
+    """The sensor `streams` over all tables that run continuously, by their names."""
+
+    @dg.sensor(
+        name="streams",
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports freshness, version, frontier and complete partitions of the continuous tables.",
+    )
+    def streams(
+        context: dg.SensorEvaluationContext, gateway: GatewayResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        cursor = _read_cursor(context.cursor)
+        try:
+            with gateway.client() as client:
+                report = Report(datetime.now(UTC), lambda spec, labels: rows_by_label(client, spec, labels))
+                for status in client.status():
+                    if status.mode != RefreshMode.CONTINUOUS or status.table not in tables:
+                        continue
+                    seen = cursor.get(status.table, Seen())
+                    cursor[status.table] = report.table(*tables[status.table], status, seen)
+        except HeadraceError as error:
+            return dg.SkipReason(str(error))
+        return dg.SensorResult(
+            asset_events=report.events, cursor=_CURSOR.dump_json(cursor, exclude_defaults=True).decode()
+        )
+
+    return streams
+
+
+def _read_cursor(text: str | None) -> dict[str, Seen]:
+    try:
+        return _CURSOR.validate_json(text) if text else {}
+    except ValidationError:  # another version's: reporting again is harmless
+        return {}
+
+
+def _is_fresh(status: TableStatus) -> bool:
+    if status.lag == 0 or status.declared_freshness is None:
+        return True
+    return status.measured_freshness is not None and status.measured_freshness <= status.declared_freshness
+
+
+def _complete_until(status: TableStatus, now: datetime) -> datetime | None:
+    """Commit time up to which the table has everything; None where that is not known."""
+    if status.lag == 0:
+        return now - GRACE
+    if status.measured_freshness is None:
+        return None
+    return now - max(GRACE, timedelta(seconds=status.measured_freshness))
+
+
+def _metadata(status: TableStatus) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "state": status.state,
+        "version": status.version,
+        "snapshot_version": status.snapshot_version,
+        "tail_rows": status.tail_rows,
+        "frontier": dg.MetadataValue.json(status.frontier),
+    }
+    optional = {
+        "dagster/row_count": status.rows,
+        "freshness_seconds": status.measured_freshness,
+        "lag": status.lag,
+        "dead_letters": status.dead_letters or None,
+        "last_error": status.last_error,
+    }
+    return metadata | {name: value for name, value in optional.items() if value is not None}

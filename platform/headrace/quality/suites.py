@@ -1,0 +1,186 @@
+"""`<table>.checks.yml`: a Great Expectations suite in GX's own type names and kwargs. Imports no GX.
+
+checks:
+  - type: expect_column_values_to_be_between
+    kwargs: {column: cnt, min_value: 1}
+    severity: warning          # critical (default), warning or info
+    name: plausible_count      # default: the type and its columns
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headrace.errors import Location, SpecError, did_you_mean
+from headrace.spec.model import TableSpec
+
+_FIELDS = ("type", "kwargs", "severity", "name", "description")
+_CHECK_NAME = re.compile(r"^[A-Za-z0-9_]+$")
+
+
+class Severity(StrEnum):
+    """GX's severities. Only a critical expectation blocks what is downstream."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation: `type` and `kwargs` are GX's own."""
+
+    name: str
+    type: str
+    kwargs: Mapping[str, Any]
+    severity: Severity
+    location: Location
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The expectations of one file, in its order. Names are unique."""
+
+    path: Path
+    expectations: tuple[Expectation, ...]
+
+
+def suite_of(spec: TableSpec) -> Suite | None:
+    """The suite beside the table's layer file, or None where there is no such file."""
+    path = spec.path.with_name(f"{spec.path.stem}.checks.yml")
+    if not path.is_file():
+        return None
+    suite = load_suite(path)
+    constraints = {c.name for c in spec.constraints}
+    for expectation in suite.expectations:
+        if expectation.name in constraints:
+            raise SpecError(
+                f"`{expectation.name}` is a constraint of {spec.name} already",
+                expectation.location,
+                hint="give the expectation another `name:`",
+            )
+    return suite
+
+
+def load_suite(path: Path) -> Suite:
+    """Read and check a suite. Raises SpecError with file, line and column."""
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise SpecError(f"not YAML: {error.problem}", Location(path, line, column)) from None
+    if root is None:
+        return Suite(path, ())
+    reader = _Reader(path)
+    expectations = tuple(reader.expectations(root))
+    seen: dict[str, Expectation] = {}
+    for expectation in expectations:
+        if (first := seen.get(expectation.name)) is not None:
+            raise SpecError(
+                f"two checks are called `{expectation.name}` (the first in line {first.location.line})",
+                expectation.location,
+                hint="give one of them a `name:`",
+            )
+        seen[expectation.name] = expectation
+    return Suite(path, expectations)
+
+
+@cache
+def known_types() -> frozenset[str]:
+    """GX's expectation types, from the names of its modules: importing it costs seconds."""
+    found = importlib.util.find_spec("great_expectations")
+    names: set[str] = set()
+    for location in (found.submodule_search_locations or ()) if found else ():
+        names.update(p.stem for p in (Path(location) / "expectations" / "core").glob("*expect*.py"))
+    return frozenset(names)
+
+
+class _Reader:
+    """Turns YAML nodes, which know their lines, into expectations."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def expectations(self, root: yaml.Node) -> Iterator[Expectation]:
+        fields = self._mapping(root, "the file", allowed=("checks",))
+        if "checks" not in fields:
+            raise self._error(root, "`checks` is missing", "begin the file with `checks:` and a list")
+        checks = fields["checks"]
+        if not isinstance(checks, yaml.SequenceNode):
+            raise self._error(checks, "`checks` must be a list")
+        for node in checks.value:
+            yield self._expectation(node)
+
+    def _expectation(self, node: yaml.Node) -> Expectation:
+        fields = self._mapping(node, "a check", allowed=_FIELDS)
+        if "type" not in fields:
+            raise self._error(
+                node, "a check needs a `type`", "e.g. `type: expect_column_values_to_not_be_null`"
+            )
+        kind = self._text(fields["type"], "type")
+        if known_types() and kind not in known_types():
+            raise self._error(
+                fields["type"], f"unknown expectation `{kind}`", did_you_mean(kind, known_types())
+            )
+        kwargs: dict[str, Any] = {}
+        if "kwargs" in fields:
+            kwargs_node = fields["kwargs"]
+            self._mapping(kwargs_node, "`kwargs`")
+            kwargs = _value(kwargs_node)
+        severity = Severity.CRITICAL
+        if "severity" in fields:
+            text = self._text(fields["severity"], "severity")
+            if text not in list(Severity):
+                known = ", ".join(Severity)
+                raise self._error(fields["severity"], f"unknown severity `{text}`", f"one of {known}")
+            severity = Severity(text)
+        name = self._text(fields["name"], "name") if "name" in fields else _default_name(kind, kwargs)
+        if not _CHECK_NAME.match(name):
+            raise self._error(fields.get("name", node), f"`{name}` is no check name: letters, digits and _")
+        return Expectation(name, kind, kwargs, severity, self._location(node))
+
+    def _mapping(
+        self, node: yaml.Node, what: str, *, allowed: tuple[str, ...] | None = None
+    ) -> dict[str, yaml.Node]:
+        if not isinstance(node, yaml.MappingNode):
+            raise self._error(node, f"{what} must be a mapping")
+        fields: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = self._text(key, "a key")
+            if allowed is not None and name not in allowed:
+                raise self._error(key, f"{what} has no field `{name}`", did_you_mean(name, allowed))
+            if name in fields:
+                raise self._error(key, f"`{name}` stands twice")
+            fields[name] = value
+        return fields
+
+    def _text(self, node: yaml.Node, what: str) -> str:
+        if isinstance(node, yaml.ScalarNode) and isinstance(value := _value(node), str):
+            return value
+        raise self._error(node, f"`{what}` must be text")
+
+    def _location(self, node: yaml.Node) -> Location:
+        return Location(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def _error(self, node: yaml.Node, message: str, hint: str | None = None) -> SpecError:
+        return SpecError(message, self._location(node), hint)
+
+
+def _value(node: yaml.Node) -> Any:
+    return yaml.SafeLoader("").construct_object(node, deep=True)
+
+
+def _default_name(kind: str, kwargs: Mapping[str, Any]) -> str:
+    columns = [kwargs.get(k) for k in ("column", "column_A", "column_B")]
+    columns += kwargs.get("column_list") or []
+    return "__".join([kind, *(str(c) for c in columns if c)])
