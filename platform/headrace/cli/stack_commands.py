@@ -10,7 +10,6 @@ import typer
 from headrace.cli.errors import FAILED, UNREACHABLE
 from headrace.cli.options import Json, Project, load_settings
 from headrace.cli.output import note, print_json
-
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:

@@ -1,0 +1,219 @@
+"""A gateway over real HTTP with a warehouse that a test controls."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import uvicorn
+
+from headrace.errors import UnknownName
+from headrace.gateway.app import create_app
+from headrace.gateway.rows import ResultRows
+from headrace.gateway.service import Service
+from headrace.progress import Progress
+from headrace.results import ConstraintResult, Explanation, ParityResult, RefreshResult, TableStatus
+from headrace.settings import Settings
+from headrace.spec import Project, load_project
+
+PATIENCE = 20.0
+"""Seconds after which a test that waits for a condition fails."""
+
+STG = """\
+CREATE MATERIALIZED TABLE {name}
+{clauses}FRESHNESS = INTERVAL '10' SECOND
+AS SELECT * FROM shop.public.{table}
+"""
+PARTITIONED = "PARTITIONED BY (logdate) WITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')\n"
+CONNECTOR = (
+    '{"name": "shop", "config": {"topic.prefix": "shop", "database.dbname": "shop", '
+    '"table.include.list": "public.users,public.orders"}}'
+)
+
+
+def write_project(directory: Path) -> Path:
+    """A project of `stg.users` and the partitioned `stg.orders`."""
+    (directory / "layers" / "stg").mkdir(parents=True)
+    (directory / "deploy" / "connectors").mkdir(parents=True)
+    (directory / "deploy" / "connectors" / "shop.json").write_text(CONNECTOR)
+    for table, clauses in (("users", ""), ("orders", PARTITIONED)):
+        text = STG.format(name=f"stg.{table}", table=table, clauses=clauses)
+        (directory / "layers" / "stg" / f"{table}.sql").write_text(text)
+    return directory
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class FakeWarehouse:
+    """Answers at once; a test may replace what a method does, and make `refresh` wait for `go_on`."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    refreshing: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    rows: pa.Table = field(default_factory=lambda: pa.table({"id": [1, 2]}))
+    parity: list[ParityResult] = field(default_factory=list)
+    constraints: list[ConstraintResult] = field(default_factory=list)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    on_select: Callable[[str], pa.Table] | None = None
+    on_start: Callable[[], None] = lambda: None
+    stopped: bool = False
+
+    def start(self) -> None:
+        self.on_start()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def status(self) -> list[TableStatus]:
+        return [
+            TableStatus(
+                table="stg.orders",
+                mode="CONTINUOUS",
+                state="RUNNING",
+                strategy="ROW",
+                declared_freshness=10,
+                measured_freshness=1.5,
+                rows=2,
+                version=7,
+            )
+        ]
+
+    def explain(self, table: str) -> Explanation:
+        return Explanation(
+            table=table,
+            refresh_mode="CONTINUOUS",
+            mode_reason="freshness 10 s",
+            strategy="ROW",
+            strategy_reason="one upstream",
+            refused={"JOIN": "no join"},
+            upstreams=["shop.public.orders"],
+        )
+
+    def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
+        self.calls.append(("select", sql))
+        return self.on_select(sql) if self.on_select else self.rows
+
+    def refresh(self, table: str, start: str | None, end: str | None, *, progress: Progress) -> RefreshResult:
+        self.calls.append(("refresh", table, start, end))
+        progress.on_cancel(self.go_on.set)
+        progress.report("recomputing", 1, 2)
+        self.refreshing.set()
+        assert self.go_on.wait(PATIENCE)
+        progress.raise_if_cancelled()
+        progress.report("committing", 2, 2)
+        return RefreshResult(
+            table=table,
+            start=start or "",
+            end=end or "",
+            partitions=[start or ""],
+            rows=2,
+            inserted=1,
+            updated=0,
+            deleted=0,
+            version=8,
+            seconds=0.5,
+        )
+
+    def verify(
+        self,
+        tables: list[str] | None,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        source: bool = True,
+        progress: Progress,
+    ) -> list[ParityResult]:
+        self.calls.append(("verify", tables, start, end, source))
+        return self.parity
+
+    def check(
+        self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
+    ) -> list[ConstraintResult]:
+        self.calls.append(("check", table, start, end))
+        return self.constraints
+
+    def suspend(self, table: str) -> None:
+        self.calls.append(("suspend", table))
+
+    def resume(self, table: str) -> None:
+        self.calls.append(("resume", table))
+
+    def describe(self, table: str) -> dict[str, Any]:
+        if table != "stg.orders":
+            raise UnknownName(f"no table `{table}`")
+        return {"table": table, "columns": [{"name": "id", "type": "bigint"}]}
+
+    def show(self) -> list[dict[str, Any]]:
+        return [{"table": "stg.orders", "state": "RUNNING"}]
+
+    def changes(self, table: str, after: int, /) -> pa.Table:
+        self.calls.append(("changes", table, after))
+        return self.rows.append_column("_version", pa.array([after + 1] * self.rows.num_rows, pa.int64()))
+
+    def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]:
+        return [letter for letter in self.letters if table in (None, letter["table"])]
+
+
+@dataclass
+class Gateway:
+    settings: Settings
+    warehouse: FakeWarehouse
+    service: Service
+    token: str
+
+
+@contextmanager
+def serve(
+    directory: Path, *, warehouse: FakeWarehouse | None = None, until_started: bool = True
+) -> Iterator[Gateway]:
+    """A gateway on a free port; stopped at the end with everything that it started."""
+    project = load_project(write_project(directory))
+    settings = Settings(project=directory, gateway_port=free_port())
+    settings.gateway_token.parent.mkdir(parents=True)
+    settings.gateway_token.write_text("secret\n")
+    fake = warehouse or FakeWarehouse()
+
+    def build() -> tuple[Project, FakeWarehouse]:
+        return project, fake
+
+    service = Service(build, ResultRows(settings.state / "results", limit_bytes=8 << 20))
+    config = uvicorn.Config(
+        create_app(service, token="secret"), port=settings.gateway_port, log_config=None, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    service.start()
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        if until_started:
+            wait_until(lambda: service.health()["state"] != "starting")
+        yield Gateway(settings, fake, service, "secret")
+    finally:
+        fake.go_on.set()
+        service.drain()
+        server.should_exit = True
+        thread.join()
+        service.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Return as soon as the condition holds; fail after PATIENCE."""
+    tick = threading.Event()
+    for _ in range(int(PATIENCE / 0.01)):
+        if condition():
+            return
+        tick.wait(0.01)
+    raise AssertionError("the condition never held")

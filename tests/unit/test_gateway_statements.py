@@ -1,0 +1,196 @@
+"""The statement grammar: what each text means, and where a wrong one is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.gateway import statements as s
+from headrace.gateway.cursor import StatementError
+from headrace.gateway.statements import parse
+
+TABLES = {"stg.users": None, "stg.orders": "logdate", "dwd.orders": "logdate", "dws.user_hour": "logdate"}
+DAY = s.Labels("2024010100", "2024010123")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SHOW MATERIALIZED TABLES", s.ShowTables()),
+        ("show materialized tables ; ;", s.ShowTables()),
+        ("SHOW DEAD LETTERS", s.ShowDeadLetters(None)),
+        ("SHOW DEAD LETTERS stg.users", s.ShowDeadLetters("stg.users")),
+        ("DESCRIBE MATERIALIZED TABLE dws.user_hour", s.Describe("dws.user_hour")),
+        ("DESC MATERIALIZED TABLE `dws`.`user_hour`", s.Describe("dws.user_hour")),
+        ("EXPLAIN MATERIALIZED TABLE DWS.User_Hour", s.Explain("dws.user_hour")),
+        ("-- why\nALTER MATERIALIZED TABLE dws.user_hour /* now */ SUSPEND", s.Suspend("dws.user_hour")),
+        ("ALTER MATERIALIZED TABLE dws.user_hour RESUME", s.Resume("dws.user_hour")),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION (logdate = '2024010100')",
+            s.Refresh("dws.user_hour", s.Labels("2024010100", "2024010100")),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION "
+            "(logdate BETWEEN '2024010100' AND '2024010123')",
+            s.Refresh("dws.user_hour", DAY),
+        ),
+        ("ALTER MATERIALIZED TABLE stg.users REFRESH", s.Refresh("stg.users", None)),
+        ("VERIFY", s.Verify((), None, True)),
+        ("VERIFY WITHOUT SOURCE", s.Verify((), None, False)),
+        (
+            "VERIFY dwd.orders, dws.user_hour, dwd.orders",
+            s.Verify(("dwd.orders", "dws.user_hour"), None, True),
+        ),
+        (
+            "VERIFY dwd.orders PARTITION (logdate BETWEEN '2024010100' AND '2024010123') WITHOUT SOURCE",
+            s.Verify(("dwd.orders",), DAY, False),
+        ),
+        ("VERIFY PARTITION (logdate = 'x')", s.Verify((), s.Labels("x", "x"), True)),
+        ("CHECK stg.users", s.Check("stg.users", None)),
+        ("CHECK dwd.orders PARTITION (logdate = 'x')", s.Check("dwd.orders", s.Labels("x", "x"))),
+        ("CHANGES dwd.orders", s.Changes("dwd.orders", 0)),
+        ("CHANGES dwd.orders FROM VERSION 12", s.Changes("dwd.orders", 12)),
+    ],
+)
+def test_statement(sql: str, expected: s.ParsedStatement) -> None:
+    assert parse(sql, TABLES) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "where", "message", "hint"),
+    [
+        ("", (1, 1), "is empty", ""),
+        (" ; ", (1, 1), "is empty", ""),
+        ("SELEC 1", (1, 1), "`SELEC` begins no statement", "did you mean `SELECT`"),
+        ("\n\n -- hi\n  VERFY", (4, 3), "`VERFY` begins no statement", "did you mean `VERIFY`"),
+        ("SHOW MATERIALISED TABLES", (1, 6), "expected `MATERIALIZED`", "did you mean `MATERIALIZED`"),
+        ("SHOW MATERIALIZED", (1, 18), "expected `TABLES`, found the end", ""),
+        ("SHOW MATERIALIZED TABLES now", (1, 26), "expected the end of the statement, found `now`", ""),
+        ("DESCRIBE MATERIALIZED TABLE user_hour", (1, 29), "no table `user_hour`", "`dws.user_hour`"),
+        ("EXPLAIN MATERIALIZED TABLE\n  dws.user_our", (2, 3), "no table `dws.user_our`", "`dws.user_hour`"),
+        ("ALTER MATERIALIZED TABLE dws.user_hour SUSPENDED", (1, 40), "expected", "did you mean `SUSPEND`"),
+        ("ALTER MATERIALIZED TABLE dws.user_hour", (1, 39), "found the end of the statement", ""),
+        ("ALTER MATERIALIZED TABLE dws.user_hour REFRESH", (1, 47), "`PARTITION`", "logdate BETWEEN"),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour\nREFRESH PARTITION (logdate = 2024010100)",
+            (2, 30),
+            "expected a partition label in quotes, found `2024010100`",
+            "write it in quotes: '2024010100'",
+        ),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION (dt = 'x')",
+            (1, 59),
+            "`dws.user_hour` is partitioned by `logdate`, not by `dt`",
+            "",
+        ),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION (logdate > 'x')",
+            (1, 67),
+            "expected `=` or `BETWEEN`, found `>`",
+            "",
+        ),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION (logdate = 'x'",
+            (1, 72),
+            r"expected `\)`, found the end",
+            "",
+        ),
+        ("CHECK stg.users PARTITION (logdate = 'x')", (1, 17), "`stg.users` has no partitions", ""),
+        ("VERIFY dwd.orders,", (1, 19), "expected a table name", ""),
+        ("VERIFY PARTITION (dt = 'x')", (1, 19), "no table is partitioned by `dt`", "`logdate`"),
+        ("CHANGES dwd.orders FROM VERSION x", (1, 33), "expected a changelog version, found `x`", ""),
+        ("CHANGES dwd.orders FROM VERSION -1", (1, 33), "expected a changelog version, found `-`", ""),
+        ("CHECK dwd.orders; CHECK dwd.orders", (1, 17), "more than one statement", "one by one"),
+        ("SHOW 'MATERIALIZED TABLES", (1, 1), "cannot be read", "not closed"),
+        ("CREATE MATERIALIZED TABLE dws.x AS SELECT 1", (1, 1), "not supported yet: CREATE", "layers/"),
+        ("DROP MATERIALIZED TABLE dws.user_hour", (1, 1), "not supported yet: DROP", "layers/"),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour SET FRESHNESS = INTERVAL '1' HOUR",
+            (1, 1),
+            "not supported yet: ALTER … SET FRESHNESS",
+            "layers/",
+        ),
+        ("ALTER MATERIALIZED TABLE dws.user_hour AS SELECT 1", (1, 1), "not supported yet: ALTER … AS", ""),
+        ("INSERT INTO dws.user_hour VALUES (1)", (1, 1), "INSERT is refused", "layers/"),
+    ],
+)
+def test_refused_with_its_position(sql: str, where: tuple[int, int], message: str, hint: str) -> None:
+    with pytest.raises(StatementError, match=message) as caught:
+        parse(sql, TABLES)
+    assert (caught.value.line, caught.value.column) == where
+    assert hint in caught.value.hint
+    assert str(caught.value).startswith(f"{where[0]}:{where[1]}: ")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1",
+        "SELECT * FROM dws.user_hour",
+        "select u.* from DWS.USER_HOUR as u join `stg`.`users` on true where logdate >= '2024'",
+        "WITH a AS (SELECT * FROM dwd.orders), b AS (SELECT * FROM a) SELECT * FROM b, A",
+        "SELECT * FROM (SELECT id FROM stg.users UNION ALL SELECT id FROM stg.orders) x LIMIT 3",
+        "SELECT /*+ BROADCAST(u) */ id FROM stg.users u",
+        "SELECT x FROM dwd.orders LATERAL VIEW explode(sequence(1, 3)) e AS x",
+        "SELECT * FROM range(10)",
+        "SELECT transform(array(1), x -> x + 1)",
+        "SELECT 'it''s; java_method' AS a, r'\\d' AS b, \"q\" AS c",
+        "SELECT count(*) OVER (PARTITION BY id ORDER BY logdate) FROM dwd.orders",
+    ],
+)
+def test_select_is_passed_on_as_it_is(sql: str) -> None:
+    assert parse(f"{sql};", TABLES) == s.Select(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "where", "message"),
+    [
+        ("SELECT 1; SELECT 2", (1, 9), "more than one statement"),
+        (
+            "SELECT *\nFROM dws.user_hou",
+            (2, 6),
+            "no table `dws.user_hou`\n  hint: did you mean `dws.user_hour`",
+        ),
+        ("SELECT * FROM shop.public.orders", (1, 15), "no table `shop.public.orders`"),
+        ("SELECT * FROM `dws.user_hour`", (1, 15), "no table"),
+        ("SELECT * FROM delta.`/etc/x`", (1, 15), "is a path, not a table"),
+        ("SELECT * FROM csv.`s3://bucket/x`", (1, 15), "is a path, not a table"),
+        ("SELECT (SELECT max(a) FROM parquet.`/x`)", (1, 28), "is a path"),
+        ("SELECT id FROM stg.users WHERE EXISTS (SELECT 1 FROM text.`/x`)", (1, 54), "is a path"),
+        ("SELECT * FROM a JOIN (WITH a AS (SELECT 1) SELECT * FROM a)", (1, 15), "no table `a`"),
+        ("SELECT * FROM read_files('x')", (1, 15), "table function `read_files`"),
+        ("SELECT * FROM table_changes_by_path('/x', 0)", (1, 15), "table function"),
+        ("SELECT java_method('java.lang.System', 'exit', 0)", (1, 8), "`java_method` runs Java code"),
+        ("SELECT 1,\n  Reflect('a', 'b')", (2, 3), "`reflect` runs Java code"),
+        ("SELECT `try_reflect`('a', 'b')", (1, 8), "`try_reflect` runs Java code"),
+        ("SELECT id FROM stg.users WHERE java_method('a', 'b') = 1", (1, 32), "Java code"),
+        ("SELECT * FROM stg.users LATERAL VIEW java_method('a') x", (1, 38), "Java code"),
+        ("SELECT TRANSFORM(id) USING 'cat' FROM stg.users", (1, 18), "runs a program"),
+        ("WITH a AS (SELECT 1) INSERT INTO stg.users SELECT * FROM a", (1, 1), "one SELECT"),
+        ("SELECT 1 INTO x", (1, 15), "must not write"),
+        ("SELECT '${env:HOME}'", (1, 9), "only in layer files"),
+        ("SELECT * FROM dwd.orders WHERE logdate = ${start_date}", (1, 42), "only in layer files"),
+        ("SELECT :a", (1, 1), "takes no parameters"),
+        ("SELECT * FROM stg.users VERSION AS OF 3", (1, 15), "not supported yet"),
+        ("SELECT sum( FROM stg.users", (1, 22), "cannot be read"),
+        ("SELECT *\nFROM stg.users WHERE (1", (2, 23), "cannot be read"),
+        ("SELECT 'abc", (1, 1), "cannot be read"),
+        ("FROM stg.users SELECT id", (1, 1), "begins no statement"),
+        ("VALUES (1)", (1, 1), "begins no statement"),
+    ],
+)
+def test_select_refused(sql: str, where: tuple[int, int], message: str) -> None:
+    with pytest.raises(StatementError, match=message) as caught:
+        parse(sql, TABLES)
+    assert (caught.value.line, caught.value.column) == where
+
+
+def test_code_in_a_comment_of_one_parser_never_reaches_the_other() -> None:
+    # To Spark the first comment goes on over the line end, so to it the `/*` opens nothing.
+    sql = "SELECT 1 -- \\\n/*\n, java_method('java.lang.System', 'exit', 0) -- */\n"
+    assert parse(sql, TABLES) == s.Select("SELECT 1")
+
+
+def test_positions_do_not_move_with_comments() -> None:
+    with pytest.raises(StatementError) as caught:
+        parse("-- one\nSELECT /* two\n */ * FROM nowhere.t", TABLES)
+    assert (caught.value.line, caught.value.column) == (3, 12)
