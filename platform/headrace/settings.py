@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
     gateway_port: Port = 58080
     spark_connect_port: Port = 55002
     dagster_port: Port = 53000
+    dagster_host: str = Field(default=LOOPBACK, description="where Dagster listens; it has no login")
 
     postgres_url: str | None = Field(
         default=None, description="an external server's URL; None: the embedded one"
@@ -85,6 +87,8 @@ class Settings(BaseSettings):
             return cls(project=directory)
         except ValidationError as error:
             raise TerminalError(_explain(error, directory)) from None
+        except tomllib.TOMLDecodeError as error:
+            raise TerminalError(f"{directory / SETTINGS_FILE}: not TOML: {error}") from None
 
     @classmethod
     def settings_customise_sources(

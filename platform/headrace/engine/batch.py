@@ -13,7 +13,7 @@ from headrace.sources.envelope import ENVELOPE, Event
 from headrace.store.frontier import Offsets, decode_offsets
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = (
     "topic", "partition", "offset", "key", "op", "before", "after", "lsn", "source_ms", "snapshot", "value",
@@ -33,6 +33,19 @@ def parse(messages: DataFrame) -> DataFrame:
         "coalesce(_e.source.lsn, 0) AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
         "_e.source.snapshot AS snapshot", "value",
     )  # fmt: skip
+
+
+def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> DataFrame:
+    """The Kafka records between two cuts, as a batch frame of `spark`."""
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", ",".join(end))
+        .option("startingOffsets", json.dumps({t: start[t] for t in end}))
+        .option("endingOffsets", json.dumps(end))
+        .option("failOnDataLoss", "true")
+        .load()
+    )
 
 
 def collect(parsed: DataFrame) -> list[Event]:

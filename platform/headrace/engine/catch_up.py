@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from typing import TYPE_CHECKING
 
 from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions
@@ -15,9 +13,6 @@ from headrace.engine.table import Table
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.topics import Topics
 from headrace.store.frontier import Offsets
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -64,24 +59,12 @@ class CatchUp:
         gap = batches.size(start, end)
         if gap <= 0:
             return
-        parsed = batches.parse(self._messages(start, end))
+        messages = batches.read(self._sessions.batch, self._bootstrap, start, end)
         run_id = "catch-up"
         if gap <= SMALL:
-            events = batches.collect(parsed)
+            events = batches.collect(batches.parse(messages))
             ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
         else:
             ingest_frame(
-                self._sessions.batch, table, parsed, end, self._dead_letters, run_id=run_id, batch=-1
+                self._sessions.batch, table, messages, end, self._dead_letters, run_id=run_id, batch=-1
             )
-
-    def _messages(self, start: Offsets, end: Offsets) -> DataFrame:
-        (topic,) = end
-        return (
-            self._sessions.batch.read.format("kafka")
-            .option("kafka.bootstrap.servers", self._bootstrap)
-            .option("subscribe", topic)
-            .option("startingOffsets", json.dumps(start))
-            .option("endingOffsets", json.dumps(end))
-            .option("failOnDataLoss", "true")
-            .load()
-        )

@@ -79,9 +79,11 @@ def _touched(spark: SparkSession, table: Table, after: int, through: int) -> lis
     column = table.store.schema.partition
     if column is None:
         return None
+    existing = table.store.head_index().partitions
+    if not existing:
+        return None
     changes = table.store.changelog.frame(spark, after, through)
     touched = [row[0] for row in changes.select(column).distinct().collect()]
-    existing = table.store.head_index().partitions
     if None in touched or len(touched) > WHOLE_TABLE_SHARE * max(len(existing), 1):
         return None
     return touched

@@ -71,7 +71,8 @@ def check_violations(result: pa.Table, table: Table) -> None:
             raise ConstraintViolated(
                 f"{constraint.location}: `{table.name}`: {broken.num_rows} rows break constraint "
                 f"`{constraint.name}` EXPECT ({constraint.expression}), the first with key {shown}; nothing "
-                f"was committed. Next: correct the data or the constraint, then `headrace resume {table.name}`"
+                "was committed. Next: correct the data or the constraint, then "
+                f"`headrace resume {table.name}`"
             )
 
 

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions, advance
 from headrace.engine.failpoints import failpoint
 from headrace.engine.ingest import ingest
-from headrace.engine.ingest_cluster import ingest_frame
+from headrace.engine.ingest_cluster import Loaded, ingest_frame
 from headrace.engine.table import Delta, Registry, Table
 from headrace.errors import NeedsResync
 from headrace.sources.dead_letters import DeadLetters
@@ -179,11 +180,10 @@ class Flow:
             if self._query is None and batch_id > 0:
                 return  # stopping; the tables' frontiers say where to go on
             ends = batches.end_offsets(self._checkpoint, batch_id)
-            parsed = batches.parse(messages)
             if batches.size(self.position, ends) <= SMALL:
-                self._small(batches.collect(parsed), ends, batch_id)
+                self._small(batches.collect(batches.parse(messages)), ends, batch_id)
             else:
-                self._large(parsed, ends, batch_id)
+                self._large(ends, batch_id)
             self.position = ends
         self.batch_seconds = time.monotonic() - begun
         failpoint("flow.before_checkpoint")
@@ -192,14 +192,12 @@ class Flow:
         reads = [e for e in events if e.op == "r"]
         self.snapshotting = bool(reads) and all(e.snapshot != "last" for e in reads)
         for part in batches.split(events, ends, self._marks(events)):
-            known = self._stg(
-                lambda table, part=part: self._ingest_part(table, part, batch_id)  # type: ignore[misc]
-            )
+            known = self._stg(partial(self._ingest_part, part=part, batch_id=batch_id))
             self._derived(known, batch_id)
             for token in part.tokens:
                 self._cuts.pop(token).set_result({t.name: t.store.version for t in self.tables})
 
-    def _ingest_part(self, table: Table, part: batches.Part, batch_id: int) -> Delta | None:
+    def _ingest_part(self, table: Table, *, part: batches.Part, batch_id: int) -> Delta | None:
         assert table.spec.source is not None
         topic = table.spec.source.topic
         events = part.events.get(topic)
@@ -215,36 +213,32 @@ class Flow:
             batch=batch_id,
         )
 
-    def _large(self, parsed: DataFrame, ends: Offsets, batch_id: int) -> None:
-        parsed = parsed.persist()
-        try:
-            row = parsed.selectExpr(
-                "count_if(op = 'r') AS reads", "count_if(op = 'r' AND snapshot = 'last') AS lasts"
-            ).collect()[0]
-            self.snapshotting = row["reads"] > 0 and row["lasts"] == 0
-            known = self._stg(lambda table: self._ingest_large(table, parsed, ends, batch_id))
-        finally:
-            parsed.unpersist()
+    def _large(self, ends: Offsets, batch_id: int) -> None:
+        loaded: list[Loaded] = []
+
+        def refresh(table: Table) -> Delta | None:
+            found = self._ingest_large(table, ends, batch_id)
+            if found is None:
+                return None
+            loaded.append(found)
+            return found.delta
+
+        known = self._stg(refresh)
+        self.snapshotting = any(x.reads for x in loaded) and not any(x.complete for x in loaded)
         self._derived(known, batch_id)
 
-    def _ingest_large(self, table: Table, parsed: DataFrame, ends: Offsets, batch_id: int) -> Delta | None:
+    def _ingest_large(self, table: Table, ends: Offsets, batch_id: int) -> Loaded | None:
+        """Read the table's own topic in the session for batch work; the stream's is set for small ones."""
         assert table.spec.source is not None
         topic = table.spec.source.topic
         done = table.store.commit.offsets.get(topic, {})
-        before = {p: max(o, done.get(p, 0)) for p, o in self.position.get(topic, {}).items()}
-        if batches.size({topic: before}, {topic: ends.get(topic, {})}) <= 0:
+        start = {topic: {p: max(o, done.get(p, 0)) for p, o in self.position[topic].items()}}
+        end = {topic: ends[topic]}
+        if batches.size(start, end) <= 0:
             return None
-        mine = parsed.where(parsed["topic"] == topic)
-        for partition, offset in done.items():
-            mine = mine.where(f"NOT (partition = {partition} AND offset < {offset})")
+        messages = batches.read(self._sessions.batch, self._bootstrap, start, end)
         return ingest_frame(
-            self._sessions.batch,
-            table,
-            mine,
-            {topic: ends[topic]},
-            self._dead_letters,
-            run_id=self.run_id,
-            batch=batch_id,
+            self._sessions.batch, table, messages, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )
 
     def _stg(self, refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
@@ -258,13 +252,11 @@ class Flow:
         while waiting:
             names = {t.name for t in waiting}
             ready = [t for t in waiting if not names & set(self._registry.upstreams(t))]
-            known |= self._level(
-                ready,
-                lambda table: advance(
-                    self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id
-                ),
-            )
+            known = known | self._level(ready, partial(self._advance, known=known, batch_id=batch_id))
             waiting = [t for t in waiting if t not in ready]
+
+    def _advance(self, table: Table, *, known: dict[TableName, Delta], batch_id: int) -> Delta | None:
+        return advance(self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id)
 
     def _level(self, tables: list[Table], refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
         futures = {

@@ -75,7 +75,7 @@ def _sort_out(table: Table, events: Sequence[Event]) -> _Batch:
             continue
         if event.op == "t":
             raise NeedsResync(
-                f"`{table.name}`: the source table was truncated (topic {event.topic}, offset {event.offset}). "
+                f"`{table.name}`: the source table was truncated ({event.topic}, offset {event.offset}). "
                 f"Next: `headrace resync {table.name}`"
             )
         fault = event.fault()
@@ -272,8 +272,8 @@ def _refuse_placeholders(table: Table, images: pa.Table, new_images: list[int]) 
             and _UNAVAILABLE in rows.column(column).to_pylist()
         ):
             raise NeedsResync(
-                f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER TABLE "
-                f"{table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
+                f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER "
+                f"TABLE {table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
             )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from headrace.engine.batch import parse
 from headrace.engine.cluster import semi_join
 from headrace.engine.compaction import compact
 from headrace.engine.diff import diff_frame
@@ -19,7 +20,7 @@ from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FAULT = """CASE
   WHEN value IS NULL THEN NULL
@@ -31,6 +32,20 @@ FAULT = """CASE
 END"""
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """What a large micro-batch did.
+
+    Args:
+        reads: rows of Debezium's snapshot among the events.
+        complete: the snapshot's last row was among them.
+    """
+
+    delta: Delta | None
+    reads: int
+    complete: bool
+
+
 def ingest_frame(
     spark: SparkSession,
     table: Table,
@@ -40,62 +55,77 @@ def ingest_frame(
     *,
     run_id: str,
     batch: int,
-) -> Delta | None:
+) -> Loaded:
     """Apply one large micro-batch to a stg table, in one commit, and compact it.
 
     Args:
-        messages: the envelope columns of `flow.parse`, of this table's topic, below the frontier left out.
+        messages: Kafka records of the table's topic from its frontier on.
     Raises:
         NeedsResync: the source table was truncated.
     """
     with table.store.writing:
         if table.store.cold:
             compact(spark, table, run_id=run_id)
-        checked = messages.selectExpr("*", f"{FAULT} AS _fault").persist()
+        events = _decoded(table, messages).persist()  # the one pass over Kafka and its JSON
         try:
-            return _ingest(spark, table, checked, offsets, dead_letters, run_id=run_id, batch=batch)
+            return _ingest(spark, table, events, offsets, dead_letters, run_id=run_id, batch=batch)
         finally:
-            checked.unpersist()
+            events.unpersist()
+
+
+def _decoded(table: Table, messages: DataFrame) -> DataFrame:
+    """Envelope, typed image (the row after, or before where it was deleted) and `_fault` of each message."""
+    assert table.source is not None
+    checked = parse(messages).selectExpr(
+        *_META, "value", f"{FAULT} AS _refused", "CASE WHEN op = 'd' THEN before ELSE after END AS _json"
+    )
+    typed = decode(checked, table.source, "_json")
+    columns = [name for name, _ in source_columns(table.source)]
+    fault = "coalesce(_refused, CASE WHEN op <> 't' THEN _bad END)"
+    return typed.selectExpr(
+        *_META,
+        f"{fault} AS _fault",
+        "value IS NULL AS _tombstone",
+        f"CASE WHEN {fault} IS NOT NULL THEN value END AS value",
+        *[f"`{c}`" for c in columns],
+    )
 
 
 def _ingest(
     spark: SparkSession,
     table: Table,
-    checked: DataFrame,
+    events: DataFrame,
     offsets: Offsets,
     dead_letters: DeadLetters,
     *,
     run_id: str,
     batch: int,
-) -> Delta | None:
+) -> Loaded:
     assert table.source is not None
     schema, head = table.store.schema, table.store.commit
-    last = _last_events(checked).persist()
-    decoded = decode(last, table.source, "_json").persist()
-    bad = decoded.where("_bad IS NOT NULL").selectExpr(*_LETTER, "_bad AS _fault")
-    letters = _letters(
-        table, checked.where("_fault IS NOT NULL").selectExpr(*_LETTER, "_fault").unionAll(bad)
-    )
-    good = decoded.where("_bad IS NULL")
-    sequenced = good.selectExpr(
-        "*", f"concat('{head.generation:04X}', lpad(hex(lsn), 16, '0')) AS {SEQUENCE}"
-    )
-    newer = _newer(spark, table, sequenced).persist()
-    summary = _summary(checked)
+    summary = _summary(events)
     if summary["truncates"]:
         raise NeedsResync(
             f"`{table.name}`: the source table was truncated. Next: `headrace resync {table.name}`"
         )
+    letters = _letters(table, events) if summary["faults"] else []
+    good = events.where("NOT _tombstone AND _fault IS NULL")
+    last = _last_events(good)
+    sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
+    newer = sequenced if head.version == 0 else _newer(spark, table, sequenced).persist()
     columns = [name for name, _ in source_columns(table.source)]
-    images = newer.where("op <> 'd'").select(*columns)
     sequences = newer.select(*schema.key, SEQUENCE)
-    rows = run(spark, table.spec, [images]).join(sequences, list(schema.key))
-    old = None
-    if head.version:
+    rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
+    if SEQUENCE not in rows.columns:  # a query that names its columns: the sequence comes back by key
+        rows = rows.join(sequences, list(schema.key))
+    if head.version == 0:
+        changes = diff_frame(None, rows, schema)
+    else:
         old = semi_join(table.store.frame(spark), schema.key, newer.select(*schema.key), null_safe=False)
-    changes = _sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key).persist()
+        changes = _sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key).persist()
     counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
-    accounting = _account(summary, counts, len(letters), good.count(), newer.count(), last.count())
+    keys = last.count()
+    accounting = _account(summary, counts, keys=keys, newer=keys if head.version == 0 else newer.count())
     if not accounting.balanced():
         raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
     dead_letters.add(letters)
@@ -113,24 +143,31 @@ def _ingest(
     )
     table.store.append_frame(changes, commit, origin=STREAM, kinds=counts)
     table.seen(commit)
-    for frame in (last, decoded, newer, changes):
-        frame.unpersist()
+    changes.unpersist()
+    newer.unpersist()
     compact(spark, table, run_id=run_id)
-    return Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values()))
+    delta = Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values()))
+    return Loaded(delta, summary["reads"], summary["lasts"] > 0)
 
 
-_LETTER = ("topic", "partition", "offset", "key", "value")
+_META = ("topic", "partition", "offset", "key", "op", "lsn", "source_ms", "snapshot")
 
 
-def _last_events(checked: DataFrame) -> DataFrame:
-    """The last event of each key, with the image that has its row (or, deleted, had it)."""
+def _sequence_of(generation: int) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.expr(f"concat('{generation:04X}', lpad(hex(lsn), 16, '0'))")
+
+
+def _last_events(events: DataFrame) -> DataFrame:
+    """The last event of each key. Sorting whole rows is spared where no key comes twice."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
+    if not events.groupBy("key").count().where("count > 1").limit(1).collect():
+        return events
     order = Window.partitionBy("key").orderBy(F.col("lsn").desc(), F.col("offset").desc())
-    events = checked.where("value IS NOT NULL AND _fault IS NULL AND op <> 't'")
-    newest = events.withColumn("_n", F.row_number().over(order)).where("_n = 1")
-    return newest.selectExpr(*_LETTER, "op", "lsn", "CASE WHEN op = 'd' THEN before ELSE after END AS _json")
+    return events.withColumn("_n", F.row_number().over(order)).where("_n = 1").drop("_n")
 
 
 def _newer(spark: SparkSession, table: Table, events: DataFrame) -> DataFrame:
@@ -157,34 +194,37 @@ def _sequence_deletes(changes: DataFrame, sequences: DataFrame, key: tuple[str, 
     return joined.withColumn(SEQUENCE, chosen).select(*changes.columns)
 
 
-def _letters(table: Table, refused: DataFrame) -> list[DeadLetter]:
-    return [DeadLetter(str(table.name), r[0], r[1], r[2], r[3], r[4], r[5]) for r in refused.collect()]
+def _letters(table: Table, events: DataFrame) -> list[DeadLetter]:
+    refused = events.where("_fault IS NOT NULL")
+    rows = refused.select("topic", "partition", "offset", "key", "value", "_fault").collect()
+    return [DeadLetter(str(table.name), *row) for row in rows]
 
 
-def _summary(checked: DataFrame) -> dict[str, int]:
-    row = checked.selectExpr(
+def _summary(events: DataFrame) -> dict[str, int]:
+    row = events.selectExpr(
         "count(*) AS events",
-        "count_if(value IS NULL) AS tombstones",
+        "count_if(_tombstone) AS tombstones",
         "count_if(op = 't') AS truncates",
-        "count_if(value IS NOT NULL AND _fault IS NULL) AS valid",
+        "count_if(_fault IS NOT NULL) AS faults",
+        "count_if(op = 'r') AS reads",
+        "count_if(op = 'r' AND snapshot = 'last') AS lasts",
         "coalesce(max(lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
         "coalesce(max(source_ms), 0) AS source_ms",
     ).collect()[0]
     return {name: int(row[name]) for name in row.asDict()}
 
 
-def _account(
-    summary: dict[str, int], counts: dict[str, int], letters: int, good: int, newer: int, keys: int
-) -> Accounting:
+def _account(summary: dict[str, int], counts: dict[str, int], *, keys: int, newer: int) -> Accounting:
     changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0)
+    valid = summary["events"] - summary["tombstones"] - summary["faults"]
     return Accounting(
         events=summary["events"],
         inserted=counts.get(INSERT, 0),
         updated=counts.get(UPDATE_AFTER, 0),
         deleted=counts.get(DELETE, 0),
-        folded=summary["valid"] - keys,
+        folded=valid - keys,
         unchanged=newer - changed,
-        duplicate=good - newer,
+        duplicate=keys - newer,
         tombstones=summary["tombstones"],
-        quarantined=letters,
+        quarantined=summary["faults"],
     )

@@ -117,7 +117,7 @@ class Proof:
                 yield at, reached.result(timeout=CUT_SECONDS)
             except NotReached:
                 raise TransientError(
-                    f"the source's position did not come through flow {flow.name} within {CUT_SECONDS:.0f} s. "
+                    f"the source's position did not come through flow {flow.name} in {CUT_SECONDS:.0f} s. "
                     "Next: `headrace status` shows what stands still"
                 ) from None
 

@@ -131,7 +131,7 @@ class Warehouse:
             threshold=timedelta(seconds=settings.continuous_threshold_seconds),
         )
         for table in registry:
-            table.store.create(self._spark, table.template)
+            table.store.create(table.template)
             table.store.open()
             self._catalog.register(table.spec, table.mode)
             views.publish(self._spark, table)

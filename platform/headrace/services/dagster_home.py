@@ -10,7 +10,7 @@ import yaml
 from headrace.services.places import run_directory
 from headrace.services.program import Program
 from headrace.services.status import ServiceName
-from headrace.settings import LOOPBACK, Settings
+from headrace.settings import Settings
 
 DEFINITIONS = "headrace.orchestration.definitions"
 INSTANCE = {
@@ -66,6 +66,6 @@ def _command(settings: Settings, name: ServiceName, socket: str, workspace: Path
         ]
         return [*code, "--inject-env-vars-from-instance", "--log-level", "warning"]
     if name == "dagster-webserver":
-        where = ["-h", LOOPBACK, "-p", str(settings.dagster_port)]
+        where = ["-h", settings.dagster_host, "-p", str(settings.dagster_port)]
         return ["dagster_webserver", *where, "-w", str(workspace), "--log-level", "warning"]
     return ["dagster._daemon", "run", "-w", str(workspace)]

@@ -1,9 +1,15 @@
-"""Whether a service answers, asked the way its clients ask."""
+"""Whether a service answers, asked the way its clients ask.
+
+`python -m headrace.services.health SERVICE` is the health check of a container.
+"""
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 
@@ -51,6 +57,18 @@ def _http(url: str) -> None:
         raise Unhealthy(f"{url} answers {response.status_code}")
 
 
+def check_connectors(settings: Settings) -> None:
+    """Raise Unhealthy where a connector failed: Connect itself goes on without it."""
+    from headrace.sources.connect import ConnectClient
+
+    with ConnectClient(settings.connect_url) as client:
+        for status in map(client.status, client.names()):
+            if status.state == "FAILED":
+                raise Unhealthy(
+                    f"connector `{status.name}` failed: {status.cause}; mend it, then `headrace up`"
+                )
+
+
 def _dagster_code(settings: Settings) -> None:
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -75,3 +93,18 @@ CHECKS: dict[ServiceName, Callable[[Settings], None]] = {
     "dagster-webserver": lambda settings: _http(f"{settings.dagster_url}/server_info"),
     "dagster-daemon": _alive,
 }
+
+
+def main(name: str) -> int:
+    """0 where the service answers."""
+    settings = Settings.load(Path(os.environ.get("HEADRACE_PROJECT", ".")))
+    try:
+        check(settings, next(known for known in CHECKS if known == name))
+    except Unhealthy as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

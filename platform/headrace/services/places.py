@@ -17,7 +17,6 @@ LONGEST = 90
 def run_directory(settings: Settings) -> Path:
     """The stack's state folder, or a private one in the temporary directory where that path is too long."""
     state = settings.state.resolve()
-    state.mkdir(parents=True, exist_ok=True)
     if len(os.fsencode(state / "supervisor.sock")) <= LONGEST:
         return state
     digest = hashlib.sha256(os.fsencode(state)).hexdigest()[:12]

@@ -66,17 +66,16 @@ class Stack:
         Raises TerminalError with the next command where a port is busy, Java is missing or a service fails.
         """
         report = on_progress or (lambda name, message: None)
-        chosen = self._chosen(only)
+        chosen = self.chosen(only)
         with self._lock():
             self._prerequisites(report)
             known = self.supervisor.processes()
             if not known and not self.supervisor.running:
                 self._end_orphans()
-                self._refuse_busy_ports([SERVICES[name] for name in chosen])
+                self.refuse_busy_ports(chosen)
                 self.supervisor.start()
             else:
-                idle = [n for n in chosen if n not in known or not known[n].wanted]
-                self._refuse_busy_ports([SERVICES[name] for name in idle])
+                self.refuse_busy_ports([n for n in chosen if n not in known or not known[n].wanted])
             self._start_all(chosen, report)
         return self.status()
 
@@ -119,10 +118,11 @@ class Stack:
         [service] = self._named([service])
         with self._lock():
             self.supervisor.stop(service)
-            self._refuse_busy_ports([SERVICES[service]])
+            self.refuse_busy_ports([service])
             self._start(SERVICES[service], lambda name, message: None)
 
-    def _chosen(self, only: Collection[ServiceName] | None) -> list[ServiceName]:
+    def chosen(self, only: Collection[ServiceName] | None) -> list[ServiceName]:
+        """These services and what they need, in the order of SERVICES. None: all that this stack runs."""
         wanted = with_needs(set(SERVICES if only is None else self._named(only)))
         if self.settings.postgres_url is not None:
             wanted.discard("postgres")
@@ -211,14 +211,17 @@ class Stack:
             status.rss_bytes = processes.resident(process.pid)
             try:
                 health.check(self.settings, service.name)
+                if service.name == "connect":
+                    health.check_connectors(self.settings)
             except health.Unhealthy as error:
                 status.state = "STARTING" if process.state == ProcessStates.STARTING else "UNHEALTHY"
                 status.detail = str(error)
         return status
 
-    def _refuse_busy_ports(self, services: Collection[Service]) -> None:
+    def refuse_busy_ports(self, services: Collection[ServiceName]) -> None:
+        """Raise TerminalError where another program listens on a port that these services want."""
         busy = []
-        for name in (port for service in services for port in service.ports):
+        for name in (port for service in services for port in SERVICES[service].ports):
             port = getattr(self.settings, name)
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -240,7 +243,7 @@ class Stack:
             with suppress(psutil.Error):
                 server.send_signal(signal.SIGINT)  # its SIGTERM would wait for its clients
             left.append(server)
-        processes.end(left, grace=20)
+        processes.end(left, grace=10)
 
     @contextmanager
     def _lock(self) -> Iterator[None]:

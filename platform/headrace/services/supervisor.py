@@ -82,6 +82,18 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the supervisor itself, with no program running."""
+        configuration = self.write_configuration()
+        mark = {processes.STACK: str(self._state), processes.SERVICE: "supervisor"}
+        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)]
+        made = subprocess.run(command, capture_output=True, text=True, env=os.environ | mark, check=False)
+        if made.returncode != 0:
+            raise TerminalError(
+                "the supervisor did not start; run `headrace down`, then `headrace up`\n"
+                f"{made.stdout}{made.stderr}"
+            )
+
+    def write_configuration(self) -> Path:
+        """Its own configuration; programs are added one by one."""
         for folder in (self._programs, self._settings.logs):
             folder.mkdir(parents=True, exist_ok=True)
         for old in self._programs.iterdir():
@@ -96,30 +108,27 @@ class Supervisor:
                 user="user=root\n" if os.geteuid() == 0 else "",
             )
         )
-        mark = {processes.STACK: str(self._state), processes.SERVICE: "supervisor"}
-        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)]
-        made = subprocess.run(command, capture_output=True, text=True, env=os.environ | mark, check=False)
-        if made.returncode != 0:
-            raise TerminalError(
-                "the supervisor did not start; run `headrace down`, then `headrace up`\n"
-                f"{made.stdout}{made.stderr}"
-            )
+        return configuration
 
     def configure(self, program: Program) -> None:
         """Make it known. A program that runs with another configuration is stopped first."""
-        marks = {processes.STACK: str(self._state), processes.SERVICE: program.name}
-        program = replace(program, environment={**program.environment, **marks})
-        file = self._programs / f"{program.name}.json"
-        file.touch(mode=0o600)
-        file.write_text(program.description())
         with self._reload:
-            file.with_suffix(".conf").write_text(program.section(file, self._settings.logs))
+            self.write_program(program)
             [[added, changed, _]] = self._rpc("reloadConfig")
             if program.name in changed:
                 self.stop(program.name)
                 self._rpc("removeProcessGroup", program.name)
             if program.name in (*added, *changed):
                 self._rpc("addProcessGroup", program.name)
+
+    def write_program(self, program: Program) -> None:
+        """Its section, and beside it the file that `launch` reads, for the owner's eyes only."""
+        marks = {processes.STACK: str(self._state), processes.SERVICE: program.name}
+        program = replace(program, environment={**program.environment, **marks})
+        file = self._programs / f"{program.name}.json"
+        file.touch(mode=0o600)
+        file.write_text(program.description())
+        file.with_suffix(".conf").write_text(program.section(file, self._settings.logs))
 
     def launch(self, name: ServiceName) -> None:
         """Start a configured program unless it runs. Returns at once."""

@@ -19,7 +19,7 @@ class SourceColumn:
         spark: Spark SQL type of the stg column.
         json: Spark SQL type under which the JSON value is read.
         decode: Spark SQL expression that turns the read value (`{}`) into `spark`; NULL where it cannot.
-        select: PostgreSQL expression (`{}` is the quoted column) that gives the same value when read directly.
+        select: PostgreSQL expression (`{}` is the quoted column) that reads the same value.
     """
 
     name: str

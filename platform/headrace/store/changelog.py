@@ -117,7 +117,7 @@ class Changelog:
         return frame.where(F.col(ORIGIN) != BACKFILL) if skip_backfill else frame
 
     def tombstones(self, keys: KeySet) -> dict[tuple[Any, ...], str]:
-        """The newest source sequence under which each of these keys was deleted; absent where it never was."""
+        """The newest source sequence under which each key was deleted; absent where it never was."""
         table = DeltaTable(str(self.path))
         predicate = ds.field(KIND) == DELETE
         for position, column in enumerate(self.schema.key):

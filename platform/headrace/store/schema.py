@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -59,6 +60,7 @@ def ddl(columns: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in columns)
 
 
+@lru_cache(maxsize=1024)
 def spark_type(columns: tuple[tuple[str, str], ...]) -> StructType:
     from pyspark.sql.types import StructType
 
@@ -67,6 +69,7 @@ def spark_type(columns: tuple[tuple[str, str], ...]) -> StructType:
     return schema
 
 
+@lru_cache(maxsize=1024)
 def arrow_schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
     """The Arrow schema that Spark's `toArrow` gives these columns: timestamps are microseconds, UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema

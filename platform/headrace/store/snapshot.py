@@ -41,7 +41,7 @@ class Snapshot:
         return Pin(version, commit.version, max(commit.through, commit.version))
 
     def pin_for(self, version: int) -> Pin:
-        """The newest pin that holds nothing after changelog `version`. Raises LookupError where none is left."""
+        """The newest pin that holds nothing after changelog `version`. LookupError where none is left."""
         for delta, commit in history(self.path):
             pin = Pin(delta, commit.version, max(commit.through, commit.version))
             if pin.through <= version:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema
 
 from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
@@ -23,7 +24,6 @@ from headrace.store.schema import (
     VERSION,
     TableSchema,
     arrow_schema,
-    ddl,
 )
 from headrace.store.snapshot import Pin, Snapshot
 from headrace.store.tail import Tail, TailView
@@ -89,24 +89,13 @@ class StoredTable:
     def tail_rows(self) -> int:
         return len(self._tail)
 
-    def create(self, spark: SparkSession, template: str) -> None:
+    def create(self, template: str) -> None:
         """Create both Delta tables where they do not exist. Readable by any Delta client of version 1."""
         record = Commit(str(self.name), "create", 0, template=template).encode()
-        for path, columns, stats in (
-            (self.changelog.path, self.schema.logged, f"'delta.dataSkippingStatsColumns'='{VERSION}',"),
-            (self.snapshot.path, self.schema.stored, ""),
-        ):
-            if latest(path) is not None:
-                continue
-            partitioned = path == self.snapshot.path and self.schema.partition
-            clause = f"PARTITIONED BY (`{self.schema.partition}`)" if partitioned else ""
-            session = spark.newSession()
-            session.conf.set("spark.databricks.delta.commitInfo.userMetadata", record)
-            session.sql(
-                f"CREATE TABLE delta.`{path}` ({ddl(columns)}) USING delta {clause} TBLPROPERTIES ({stats}"
-                "'delta.enableDeletionVectors'='false', 'delta.enableChangeDataFeed'='false',"
-                "'delta.checkpointInterval'='1000')"
-            )
+        statistics = {"delta.dataSkippingStatsColumns": VERSION}
+        partition = [self.schema.partition] if self.schema.partition else None
+        _create(self.changelog.path, self.schema.logged, None, statistics, record)
+        _create(self.snapshot.path, self.schema.stored, partition, {}, record)
 
     def open(self) -> None:
         """Read the newest commit back from the log, and the tail after the snapshot into the driver."""
@@ -190,7 +179,10 @@ class StoredTable:
         base = self.snapshot.frame(spark, pin)
         if pin.compacted == version:
             return base
-        return fold(base, self.changelog.frame(spark, pin.compacted, version), self.schema)
+        changes = self.changelog.frame(spark, pin.compacted, version)
+        if pin.compacted == 0 and version == 1 and not self.head_index().rows:
+            return changes.select(*self.schema.stored_names)  # the first load: nothing to fold it into
+        return fold(base, changes, self.schema)
 
     def _live(self, spark: SparkSession, head: Head) -> DataFrame:
         from pyspark.sql.types import StructType
@@ -210,6 +202,23 @@ class StoredTable:
         )
         rows = spark.createDataFrame(head.tail.rows, types)
         return _without(base, changed, key).unionByName(rows)
+
+
+def _create(
+    path: Path,
+    columns: tuple[tuple[str, str], ...],
+    partition: list[str] | None,
+    properties: Mapping[str, str],
+    record: str,
+) -> None:
+    if latest(path) is None:
+        DeltaTable.create(
+            str(path),
+            schema=Schema.from_arrow(arrow_schema(columns)),
+            partition_by=partition,
+            configuration={"delta.checkpointInterval": "1000", **properties},
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": record}),
+        )
 
 
 def _without(base: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
