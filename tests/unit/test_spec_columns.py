@@ -12,7 +12,12 @@ from headrace.spec import TableName, load_table
 from headrace.spec.columns import check_columns, table_columns
 from headrace.spec.project import ProjectErrors
 
-UPSTREAMS = {"dwd.o": ("a", "b", "s", "m", "arr"), "dwd.u": ("a", "c"), "dwd.unknown": None}
+UPSTREAMS = {
+    "dwd.o": ("a", "b", "s", "m", "arr"),
+    "dwd.u": ("a", "c"),
+    "dwd.w": ("b", "c", "a"),
+    "dwd.unknown": None,
+}
 
 VALID = [
     ("SELECT * FROM dwd.o", "a b s m arr"),
@@ -21,6 +26,7 @@ VALID = [
     ("SELECT u.*, b FROM dwd.o JOIN dwd.u ON o.a = u.a", "a c b"),
     ("SELECT * FROM dwd.o JOIN dwd.u USING (a)", "a b s m arr c"),
     ("SELECT * FROM dwd.u JOIN dwd.o USING (a)", "a c b s m arr"),
+    ("SELECT * FROM dwd.o JOIN dwd.w USING (b, a)", "b a s m arr c"),
     ("SELECT * FROM dwd.o LEFT SEMI JOIN dwd.u ON o.a = u.a", "a b s m arr"),
     ("SELECT * EXCEPT (b, S), upper(b) AS b FROM dwd.o", "a m arr b"),
     ("SELECT CAST(a AS INT), (b) FROM dwd.o", "a b"),
@@ -58,6 +64,7 @@ VALID = [
     ("SELECT * FROM dwd.unknown", None),
     ("SELECT a, anything, unknown.other, x.y FROM dwd.unknown", "a anything other y"),
     ("SELECT * FROM (SELECT a, b FROM dwd.o) PIVOT (SUM(b) FOR a IN (1, 2))", None),
+    ("SELECT * FROM dwd.o NATURAL JOIN dwd.u", None),
     ("SELECT a, c FROM dwd.o NATURAL JOIN dwd.u", "a c"),
     ("SELECT a, s.* FROM dwd.o", None),
     ("SELECT a, INLINE(arr) FROM dwd.o", None),
@@ -88,6 +95,7 @@ REFUSED = [
     ("SELECT a FROM dwd.o ORDER BY z", "4:30", "there is no column `z`"),
     ("SELECT a, SUM(b) OVER (PARTITION BY z) AS t FROM dwd.o", "4:37", "there is no column `z`"),
     ("WITH q AS (SELECT a FROM dwd.o) SELECT b FROM q", "4:40", "there is no column `b`"),
+    ("WITH q AS (SELECT a FROM dwd.o), r AS (SELECT b FROM q) SELECT 1 AS a FROM r", "4:47", "no column `b`"),
     ("WITH q AS (SELECT z FROM dwd.o) SELECT 1 AS a FROM q", "4:19", "there is no column `z`"),
     ("SELECT a, b FROM (SELECT a FROM dwd.o)", "4:11", "there is no column `b`"),
     ("SELECT a FROM dwd.o WHERE a IN (SELECT z FROM dwd.u)", "4:40", "there is no column `z`"),
