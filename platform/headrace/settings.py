@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -124,6 +125,10 @@ class Settings(BaseSettings):
         for name in ("home", "data"):
             path = self.project / Path(getattr(self, name)).expanduser()
             object.__setattr__(self, name, Path(os.path.normpath(path)))
+        if re.search(r"%|\s[;#]|[\r\n]", str(self.data)):
+            raise ValueError(
+                "the supervisor cannot log to a `data` path with `%`, ` ;`, ` #` or a line break"
+            )
         return self
 
     @model_validator(mode="after")

@@ -35,7 +35,10 @@ class Program:
         """Its `[program:…]` section. Killing always takes the whole group, asking only where told."""
         digest = hashlib.sha256(self.description().encode()).hexdigest()
         lines = {
-            "command": _literal(shlex.join([sys.executable, "-m", "headrace.services.launch", str(file)])),
+            # The supervisor expands `%(…)s`.
+            "command": shlex.join([sys.executable, "-m", "headrace.services.launch", str(file)]).replace(
+                "%", "%%"
+            ),
             # The supervisor restarts what changed by comparing sections.
             "environment": f'HEADRACE_PROGRAM="{digest}"',
             "autostart": "false",
@@ -47,13 +50,8 @@ class Program:
             "stopasgroup": str(self.stop_group).lower(),
             "killasgroup": "true",
             "redirect_stderr": "true",
-            "stdout_logfile": _literal(str(logs / f"{self.name}.log")),
+            "stdout_logfile": str(logs / f"{self.name}.log"),
             "stdout_logfile_maxbytes": "20MB",
             "stdout_logfile_backups": "2",
         }
         return f"[program:{self.name}]\n" + "".join(f"{key}={value}\n" for key, value in lines.items())
-
-
-def _literal(text: str) -> str:
-    """The supervisor expands `%(…)s`."""
-    return text.replace("%", "%%")

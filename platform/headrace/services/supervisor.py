@@ -36,9 +36,6 @@ directory={state}
 {user}
 [rpcinterface:supervisor]
 supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
-
-[include]
-files={programs}/*.conf
 """
 
 
@@ -82,6 +79,8 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the supervisor itself, with no program running."""
+        for old in self._programs.glob("*"):
+            old.unlink()
         configuration = self.write_configuration()
         mark = {processes.STACK: str(self._state), processes.SERVICE: "supervisor"}
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)]
@@ -93,21 +92,21 @@ class Supervisor:
             )
 
     def write_configuration(self) -> Path:
-        """Its own configuration; programs are added one by one."""
+        """The supervisor's own sections and those of every program written so far.
+
+        One file, not an include of many: the supervisor splits include patterns at spaces.
+        """
         for folder in (self._programs, self._settings.logs):
             folder.mkdir(parents=True, exist_ok=True)
-        for old in self._programs.iterdir():
-            old.unlink()
-        configuration = self._state / "supervisord.conf"
-        configuration.write_text(
-            CONFIGURATION.format(
-                run=_literal(run_directory(self._settings)),
-                logs=_literal(self._settings.logs),
-                state=_literal(self._state),
-                programs=_literal(self._programs),
-                user="user=root\n" if os.geteuid() == 0 else "",
-            )
+        own = CONFIGURATION.format(
+            run=run_directory(self._settings),
+            logs=self._settings.logs,
+            state=self._state,
+            user="user=root\n" if os.geteuid() == 0 else "",
         )
+        sections = [file.read_text() for file in sorted(self._programs.glob("*.conf"))]
+        configuration = self._state / "supervisord.conf"
+        configuration.write_text("\n".join([own, *sections]))
         return configuration
 
     def configure(self, program: Program) -> None:
@@ -129,6 +128,7 @@ class Supervisor:
         file.touch(mode=0o600)
         file.write_text(program.description())
         file.with_suffix(".conf").write_text(program.section(file, self._settings.logs))
+        self.write_configuration()
 
     def launch(self, name: ServiceName) -> None:
         """Start a configured program unless it runs. Returns at once."""
@@ -175,8 +175,3 @@ class Supervisor:
         transport = SupervisorTransport(None, None, f"unix://{socket}")
         with ServerProxy("http://127.0.0.1", transport=transport) as server:
             return getattr(server.supervisor, method)(*arguments)
-
-
-def _literal(path: Path) -> str:
-    """The supervisor expands `%(…)s`."""
-    return str(path).replace("%", "%%")

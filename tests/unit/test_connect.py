@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headrace.errors import TerminalError, TransientError
+from headrace.sources import connect
+from headrace.sources.connect import ConnectClient, ConnectorFile
+
+
+class Worker:
+    """A Connect worker's REST interface over one dictionary."""
+
+    def __init__(self) -> None:
+        self.configs: dict[str, dict[str, str]] = {}
+        self.calls: list[str] = []
+        self.states: list[str] = ["RUNNING"]
+        self.conflicts = 0
+
+    def client(self) -> ConnectClient:
+        return ConnectClient("http://connect", transport=httpx.MockTransport(self.answer))
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        path, body = request.url.path, json.loads(request.content or "null")
+        self.calls.append(f"{request.method} {path}")
+        if self.conflicts:
+            self.conflicts -= 1
+            return httpx.Response(409, json={"message": "rebalancing"})
+        if path == "/connectors":
+            return httpx.Response(200, json=list(self.configs))
+        name, what = path.split("/")[2:4]
+        if request.method == "PUT":
+            if "connector.class" not in body:
+                return httpx.Response(400, json={"error_code": 400, "message": "no connector.class"})
+            self.configs[name] = {"name": name, **body}
+        if name not in self.configs:
+            return httpx.Response(404, json={"message": "no such connector"})
+        if what == "status":
+            state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+            trace = "a.b.Exception: x\n\tat y\nCaused by: c.d.Error: the slot is gone\n\tat z"
+            tasks = [] if state == "UNASSIGNED" else [{"id": 0, "state": state, "trace": trace}]
+            return httpx.Response(200, json={"connector": {"state": "RUNNING"}, "tasks": tasks})
+        return httpx.Response(200, json=self.configs[name])
+
+
+FILE = ConnectorFile("shop", {"connector.class": "x", "topic.prefix": "shop"}, Path("shop.json"))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "POLL_SECONDS", 0)
+    monkeypatch.setattr(connect, "RESTART_SECONDS", 0)
+
+
+def test_registering_again_does_not_disturb_the_connector() -> None:
+    worker = Worker()
+    with worker.client() as client:
+        client.put_connector(FILE)
+        client.put_connector(FILE)
+    assert [call for call in worker.calls if call.startswith("PUT")] == ["PUT /connectors/shop/config"]
+
+
+def test_a_rebalance_is_waited_for() -> None:
+    worker = Worker()
+    worker.conflicts = 3
+    with worker.client() as client:
+        client.put_connector(FILE)
+    assert "shop" in worker.configs
+
+
+def test_a_refused_file_is_named_with_the_reason() -> None:
+    wrong = ConnectorFile("shop", {}, Path("deploy/connectors/shop.json"))
+    with Worker().client() as client, pytest.raises(TerminalError) as error:
+        client.put_connector(wrong)
+    assert str(error.value).startswith("deploy/connectors/shop.json: ")
+    assert "(400): no connector.class" in str(error.value)
+
+
+def test_waits_until_the_task_runs() -> None:
+    worker = Worker()
+    worker.states = ["UNASSIGNED", "FAILED", "UNASSIGNED", "RUNNING"]
+    with worker.client() as client:
+        client.put_connector(FILE)
+        client.wait_running("shop")
+
+
+def test_a_failed_task_says_its_cause() -> None:
+    worker = Worker()
+    worker.states = ["FAILED"]
+    with worker.client() as client:
+        client.put_connector(FILE)
+        with pytest.raises(TerminalError, match=r"connector `shop` failed: c\.d\.Error: the slot is gone"):
+            client.wait_running("shop")
+
+
+def test_an_unknown_connector_is_unregistered() -> None:
+    with Worker().client() as client:
+        assert client.status("shop").state == "UNREGISTERED"
+
+
+def test_a_worker_that_does_not_answer_names_the_next_command() -> None:
+    with ConnectClient("http://127.0.0.1:1") as client:
+        with pytest.raises(TransientError, match="run `headrace up`"):
+            client.names()
+        with pytest.raises(TransientError, match="is not ready after 0 s"):
+            client.wait_ready(timeout=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{\n "name": }', ":2:10: not JSON"),
+        ("[]", "a connector file reads"),
+        ('{"name": 1}', "a connector file"),
+    ],
+)
+def test_what_is_no_connector_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "shop.json").write_text(text)
+    with pytest.raises(TerminalError) as error:
+        ConnectorFile.read(tmp_path / "shop.json")
+    assert str(error.value).startswith(str(tmp_path / "shop.json"))
+    assert said in str(error.value)
+
+
+def test_topics_are_those_of_tables_named_outright() -> None:
+    config = {"topic.prefix": "shop", "table.include.list": "public.orders, public.users,public\\.log_.*"}
+    assert ConnectorFile("shop", config, Path()).topics() == ["shop.public.orders", "shop.public.users"]

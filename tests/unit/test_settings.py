@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import TerminalError
+from headrace.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in os.environ:
+        if name.startswith("HEADRACE_"):
+            monkeypatch.delenv(name)
+
+
+def refusal(project: Path) -> str:
+    with pytest.raises(TerminalError) as error:
+        Settings.load(project)
+    return str(error.value)
+
+
+def test_environment_wins_over_file_and_file_over_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "headrace.toml").write_text("kafka_port = 1001\ngateway_port = 1002\n")
+    monkeypatch.setenv("HEADRACE_GATEWAY_PORT", "1003")
+    settings = Settings.load(tmp_path)
+    assert (settings.kafka_port, settings.gateway_port, settings.connect_port) == (1001, 1003, 58083)
+    assert settings.kafka_bootstrap == "127.0.0.1:1001"
+
+
+def test_relative_paths_count_from_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_DATA", "../elsewhere")
+    settings = Settings.load(tmp_path)
+    assert settings.data == tmp_path.parent / "elsewhere"
+    assert settings.state == settings.data / "state"
+    assert settings.gateway_token == settings.state / "gateway.token"
+
+
+def test_the_runtime_of_a_checkout_lies_in_it(tmp_path: Path) -> None:
+    settings = Settings.load(tmp_path)
+    assert settings.jars("kafka").parts[-4:] == (".headrace", "runtime", "jars", "kafka")
+
+
+def test_a_process_started_with_the_settings_loads_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "headrace.toml").write_text('driver_memory = "3g"\nmax_offsets_per_trigger = 7\n')
+    settings = Settings.load(tmp_path)
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
+    assert Settings.load(tmp_path) == settings
+
+
+def test_unknown_setting_names_the_known_one(tmp_path: Path) -> None:
+    (tmp_path / "headrace.toml").write_text("kafka_prot = 1\n")
+    assert "unknown setting `kafka_prot`; did you mean `kafka_port`" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("kafka_port = 0", "`kafka_port=0`"),
+        ('driver_memory = "lots"', "`driver_memory=lots`"),
+        ("kafka_port = 58080", "cannot share a port: gateway_port, kafka_port"),
+        ('postgres_url = "mysql://u:secret@h/d"', "must read postgresql://user:password@host:port/database"),
+        ('data = "50%"', "cannot log to a `data` path with `%`"),
+        ("compaction_interval_seconds = 0", "`compaction_interval_seconds=0`"),
+    ],
+)
+def test_wrong_values_are_named(tmp_path: Path, toml: str, said: str) -> None:
+    (tmp_path / "headrace.toml").write_text(toml)
+    message = refusal(tmp_path)
+    assert said in message
+    assert str(tmp_path / "headrace.toml") in message
+    assert "secret" not in message
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "headrace.toml").write_text("kafka_port = = 1\n")
+    assert f"{tmp_path / 'headrace.toml'}: not TOML" in refusal(tmp_path)
+
+
+def test_missing_project_names_the_next_command(tmp_path: Path) -> None:
+    assert "run `headrace init" in refusal(tmp_path / "absent")
+
+
+def test_an_external_server_is_used_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_POSTGRES_URL", "postgresql://ann:p%40ss@db.example:6000/sales")
+    settings = Settings.load(tmp_path)
+    assert settings.postgres_dsn() == "postgresql://ann:p%40ss@db.example:6000/sales"
+    assert settings.postgres_dsn("other") == "postgresql://ann:p%40ss@db.example:6000/other"
+    assert "postgres_port" not in settings.ports
+    assert settings.source_environment() == {
+        "HEADRACE_SOURCE_HOST": "db.example",
+        "HEADRACE_SOURCE_PORT": "6000",
+        "HEADRACE_SOURCE_USER": "ann",
+        "HEADRACE_SOURCE_PASSWORD": "p@ss",
+        "HEADRACE_SOURCE_DATABASE": "sales",
+    }
+
+
+def test_importing_settings_is_light() -> None:
+    heavy = "{'pyspark', 'dagster', 'confluent_kafka', 'psycopg'} & set(sys.modules)"
+    code = f"import sys, headrace.settings; sys.exit(bool({heavy}))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
