@@ -98,13 +98,13 @@ def _leaf(chance: Random, alias: str, ctes: list[str]) -> tuple[str, tuple[str, 
 
 
 def _select(chance: Random, ctes: list[str]) -> tuple[str, list[str]]:
-    aliases = ["x", "y", "z"][: chance.choice((1, 1, 2, 2, 2, 3, 3))]
+    aliases = ["x", "y", "z"][: chance.choice((1, 1, 2, 2, 3, 3, 3))]
     first, known = _leaf(chance, "x", ctes)
     scope = {"x": known}
     text = f"FROM {first}"
     for alias in aliases[1:]:
         relation, columns = _leaf(chance, alias, ctes)
-        kind = chance.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "CROSS JOIN"))
+        kind = chance.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "LEFT JOIN", "CROSS JOIN"))
         shared = [c for c in ("k", "m", "p") if c in columns and c in scope["x"]]
         using = kind != "CROSS JOIN" and len(scope) == 1 and shared and chance.random() < 0.15
         scope[alias] = columns
@@ -129,15 +129,15 @@ def _column(chance: Random, scope: dict[str, tuple[str, ...]], alias: str | None
 
 def _condition(chance: Random, scope: dict[str, tuple[str, ...]], alias: str) -> str:
     others = [a for a in scope if a != alias]
+    others = others if chance.random() < 0.3 else [chance.choice(others)] * chance.choice((1, 1, 2))
     parts = []
-    for _ in range(chance.choice((1, 1, 1, 2, 2))):
-        other = chance.choice(others)
+    for other in others:
         shared = [c for c in scope[other] if c in scope[alias] and c != "id"]
         same = chance.choice(shared or ["k"])
         sides = [f"{other}.{same}", f"{alias}.{same}"] if shared and chance.random() < 0.7 else []
         sides = sides or [_column(chance, scope, other), _column(chance, scope, alias)]
         chance.shuffle(sides)
-        parts.append(f" {chance.choice(('=',) * 8 + ('<=>', '<=>', '<'))} ".join(sides))
+        parts.append(f" {chance.choice(('=',) * 7 + ('<=>', '<=>', '<=>', '<'))} ".join(sides))
     if chance.random() < 0.15:
         parts.append(f"{_column(chance, scope)} > 0")
     if chance.random() < 0.05:

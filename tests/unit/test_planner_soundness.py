@@ -124,6 +124,8 @@ def check(run: Runner, spec: TableSpec, found: Plan, query: Query, change: Chang
         gone = run([change.gone(tables[0])])
         come = run([change.come(tables[0])])
         assert old + come == new + gone
+        keys = Counter(tuple(row[query.output.index(c)] for c in query.key) for row in new.elements())
+        assert max(keys.values(), default=1) == 1, f"rows of one key: {keys}"
         return
     assert isinstance(strategy, AffectedKeys | AffectedPartitions)
     a = touched(spec, strategy, change)
