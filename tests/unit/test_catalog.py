@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from headrace.catalog import Catalog
+from headrace.catalog import Catalog, schema
 from headrace.errors import TerminalError, UnknownName
 from headrace.spec import TableSpec, load_table
 from headrace.spec.model import RefreshMode
@@ -115,6 +118,46 @@ def test_many_writers_and_readers_of_two_engines_lose_nothing(catalog: Catalog, 
     other.close()
     assert [row.name for row in rows] == names
     assert {(row.error, row.desired) for row in rows} == {("error 14", "RUNNING")}
+
+
+def test_many_open_a_new_catalog_at_once(tmp_path: Path) -> None:
+    barrier = Barrier(8)
+
+    def open_it(_n: int) -> int:
+        barrier.wait(60)
+        opened = Catalog.in_directory(tmp_path / "new")
+        rows = len(opened.rows())
+        opened.close()
+        return rows
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        assert list(pool.map(open_it, range(8))) == [0] * 8
+
+
+def test_a_switch_to_the_log_that_another_one_makes_too_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seen once in some 2,000 openings of a new file by eight threads: too rare to wait for."""
+
+    class Locked(sqlite3.Connection):
+        refusals = 2
+
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            if self.refusals:
+                self.refusals -= 1
+                raise sqlite3.OperationalError("database is locked")
+            return super().execute(*arguments)
+
+    clock = [0.0]
+    monkeypatch.setattr(schema.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(schema.time, "sleep", lambda _seconds: clock.__setitem__(0, clock[0] + 4.0))
+    connection = sqlite3.connect(":memory:", factory=Locked)
+    schema._write_ahead(connection)
+    assert (connection.refusals, clock) == (0, [8.0])
+    connection.refusals = 99
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        schema._write_ahead(connection)
+    connection.close()
 
 
 def test_a_catalog_of_a_newer_headrace_is_left_alone(catalog: Catalog, tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sqlite3
+import time
 
 import sqlalchemy as sa
 
 SCHEMA_VERSION = 1
+
+_BUSY_SECONDS = 10
 
 metadata = sa.MetaData()
 
@@ -41,11 +44,26 @@ def open_engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _on_connect(connection: Any, _record: object) -> None:
+def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
     # Python's own transaction handling would begin late and read-only; _on_begin does it instead.
     connection.isolation_level = None
-    for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL"):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
+    connection.execute("PRAGMA synchronous = FULL")
+    _write_ahead(connection)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log. SQLite answers "locked" at once, whatever the busy timeout,
+    where another connection makes the same switch at this moment."""
+    end = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def _on_begin(connection: sa.Connection) -> None:
