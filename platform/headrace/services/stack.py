@@ -168,8 +168,8 @@ class Stack:
             if process.gave_up:
                 raise TerminalError(self._failure(service.name, "does not stay up"))
             try:
-                # Another program that took the port meanwhile must not pass for this one.
-                if process.state == ProcessStates.RUNNING:
+                # Without a port to ask, only having stayed up for a while says anything.
+                if process.state == ProcessStates.RUNNING or (service.ports and process.pid):
                     health.check(self.settings, service.name)
                     report(service.name, f"healthy after {waited:.1f} s")
                     return

@@ -1,0 +1,87 @@
+"""What chain tests share: waiting for conditions, and services by their addresses, however they run."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+T = TypeVar("T")
+
+
+def eventually(what: str, condition: Callable[[], T], *, timeout: float = 60) -> T:
+    """The condition's first true answer. Exceptions count as not yet."""
+    deadline = time.monotonic() + timeout
+    while True:
+        last: object
+        try:
+            if answer := condition():
+                return answer
+            last = answer
+        except Exception as error:
+            last = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:.0f} s: {what}; last: {last!r}")
+        time.sleep(0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, all different."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+@dataclass(frozen=True)
+class Services:
+    """A source, a broker and a Connect worker. Connector files name the source by placeholders."""
+
+    dsn: str
+    bootstrap: str
+    connect_url: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """One message of a topic; `value` is None for a tombstone, `key` for a truncation."""
+
+    offset: int
+    key: Any
+    value: dict[str, Any] | None
+
+    @property
+    def op(self) -> str | None:
+        return self.value["op"] if self.value else None
+
+
+@contextmanager
+def reader(bootstrap: str, topic: str) -> Iterator[Callable[[], list[Event]]]:
+    """A function that answers every event of the topic's one partition so far."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "chain-tests", "log_level": 0})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    events: list[Event] = []
+
+    def read() -> list[Event]:
+        for message in consumer.consume(num_messages=500, timeout=0.2):
+            if message.error() is None:
+                key, value = (json.loads(part) if part else None for part in (message.key(), message.value()))
+                events.append(Event(message.offset(), key, value))
+            elif not message.error().retriable() and message.error().code() != KafkaError._TRANSPORT:
+                raise AssertionError(message.error())
+        return events
+
+    try:
+        yield read
+    finally:
+        consumer.close()
