@@ -161,14 +161,15 @@ def test_what_a_service_needs_is_started_with_it(settings: Settings) -> None:
 
 def test_sockets_of_deep_folders_go_to_a_private_short_one(tmp_path: Path) -> None:
     deep = Settings(project=tmp_path, data=tmp_path / ("d" * 100))
-    short = places.run_directory(deep)
+    short = places.make_run_directory(deep)
     assert len(str(short / "supervisor.sock")) <= places.LONGEST
     assert short.stat().st_mode & 0o077 == 0
     assert places.run_directory(deep) == short
     short.chmod(0o777)
     with pytest.raises(TerminalError, match="belongs to somebody else"):
-        places.run_directory(deep)
-    short.rmdir()
+        places.make_run_directory(deep)
+    places.remove_run_directory(deep)
+    assert not short.exists()
 
 
 def test_everything_that_kafka_opens_is_on_loopback(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from headrace.services.places import run_directory
+from headrace.services.places import make_run_directory, run_directory
 from headrace.services.program import Program
 from headrace.services.status import ServiceName
 from headrace.settings import Settings
@@ -38,6 +38,7 @@ def prepare(settings: Settings, name: ServiceName) -> Program:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dagster.yaml").write_text(yaml.safe_dump(INSTANCE))
     workspace = folder / "workspace.yaml"
+    make_run_directory(settings)
     socket = str(code_socket(settings))
     server = {"grpc_server": {"socket": socket, "host": "localhost", "location_name": "headrace"}}
     workspace.write_text(yaml.safe_dump({"load_from": [server]}))

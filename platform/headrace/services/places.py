@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -20,9 +21,24 @@ def run_directory(settings: Settings) -> Path:
     if len(os.fsencode(state / "supervisor.sock")) <= LONGEST:
         return state
     digest = hashlib.sha256(os.fsencode(state)).hexdigest()[:12]
-    short = Path(tempfile.gettempdir()) / f"headrace-{os.geteuid()}-{digest}"
-    short.mkdir(mode=0o700, exist_ok=True)
-    found = short.lstat()
-    if short.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise TerminalError(f"{short} belongs to somebody else: remove it, or choose a shorter `data` path")
-    return short
+    return Path(tempfile.gettempdir()) / f"headrace-{os.geteuid()}-{digest}"
+
+
+def make_run_directory(settings: Settings) -> Path:
+    """Create it where it is missing. Raises TerminalError where others could put their sockets there."""
+    place = run_directory(settings)
+    if place == settings.state.resolve():
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+    place.mkdir(mode=0o700, exist_ok=True)
+    found = place.lstat()
+    if place.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise TerminalError(f"{place} belongs to somebody else: remove it, or choose a shorter `data` path")
+    return place
+
+
+def remove_run_directory(settings: Settings) -> None:
+    """Of a stopped stack."""
+    place = run_directory(settings)
+    if place != settings.state.resolve():
+        shutil.rmtree(place, ignore_errors=True)

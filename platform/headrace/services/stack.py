@@ -18,6 +18,7 @@ from headrace.errors import HeadraceError, TerminalError, did_you_mean
 from headrace.services import health, postgres, processes, runtime
 from headrace.services.catalogue import SERVICES, Service, with_needs
 from headrace.services.java import find_java
+from headrace.services.places import remove_run_directory
 from headrace.services.status import ServiceName, ServiceState, ServiceStatus
 from headrace.services.supervisor import ProcessInfo, Supervisor
 from headrace.settings import LOOPBACK, Settings
@@ -98,6 +99,7 @@ class Stack:
             if self.supervisor.running:
                 self.supervisor.shutdown()
             self._end_orphans()
+            remove_run_directory(self.settings)
 
     def status(self) -> list[ServiceStatus]:
         """Every service's state, with its health check where its process runs."""

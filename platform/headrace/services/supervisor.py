@@ -18,7 +18,7 @@ from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from headrace.errors import TerminalError
 from headrace.services import processes
-from headrace.services.places import run_directory
+from headrace.services.places import make_run_directory, run_directory
 from headrace.services.program import Program
 from headrace.services.status import ServiceName
 from headrace.settings import Settings
@@ -99,7 +99,7 @@ class Supervisor:
         for folder in (self._programs, self._settings.logs):
             folder.mkdir(parents=True, exist_ok=True)
         own = CONFIGURATION.format(
-            run=run_directory(self._settings),
+            run=make_run_directory(self._settings),
             logs=self._settings.logs,
             state=self._state,
             user="user=root\n" if os.geteuid() == 0 else "",
