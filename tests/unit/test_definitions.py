@@ -92,7 +92,7 @@ def test_what_an_asset_shows(project: Path) -> None:
     assert list(columns) == ["order_id", "user_id", "name", "page", "amount", "logdate"]
     assert columns["amount"].type == "decimal(12, 2)"
     assert not columns["order_id"].constraints.nullable
-    assert spec.freshness_policy.fail_window.to_timedelta() == timedelta(minutes=5)
+    assert spec.freshness_policy.fail_window.to_timedelta() == timedelta(hours=1, minutes=5, seconds=10)
 
 
 def test_freshness_and_mode_follow_from_the_file(project: Path) -> None:

@@ -68,8 +68,8 @@ def test_first_sight(spec: TableSpec) -> None:
     [observation] = tick.observations
     assert observation.metadata["version"].value == 7
     assert observation.metadata["freshness_seconds"].value == 1.5
-    assert tick.materialized == ["2026112013", "2026112010", "2026112011", "2026112012"]
-    assert [e.metadata["dagster/partition_row_count"].value for e in tick.events[2:]] == [4, 0, 5]
+    assert tick.materialized == ["2026112010", "2026112011", "2026112012"]
+    assert [e.metadata["dagster/partition_row_count"].value for e in tick.events[1:]] == [4, 0, 5]
     assert tick.counted == [LabelRange("2026112000", "2026112012")]
 
 
@@ -85,18 +85,20 @@ def test_a_commit_is_observed(spec: TableSpec) -> None:
     assert len(later.observations) == 1 and later.materialized == []
 
 
-def test_a_fresh_table_is_materialized_again_and_a_late_one_is_not(spec: TableSpec) -> None:
-    seen = Tick(spec, status(), Seen(), {"2026112010": 4}).seen
-    later = NOW + timedelta(minutes=2)
-    assert Tick(spec, status(), seen, {}, later).materialized == ["2026112013"]
+def test_a_table_without_partitions_is_materialized_each_hour_while_it_is_fresh(tmp_path: Path) -> None:
+    spec = load_project(write_project(tmp_path)).table("stg.users")
+    first = Tick(spec, status(), Seen(), {})
+    assert first.materialized == [None] and first.counted == []
+    assert Tick(spec, status(), first.seen, {}, NOW + timedelta(minutes=59)).materialized == []
+    assert Tick(spec, status(), first.seen, {}, NOW + timedelta(minutes=60)).materialized == [None]
     late = status(lag=5, measured_freshness=60.0)
-    assert Tick(spec, late, seen, {}, later).materialized == []
+    assert Tick(spec, late, first.seen, {}, NOW + timedelta(minutes=60)).materialized == []
 
 
 def test_an_hour_is_complete_once_the_stream_is_past_it(spec: TableSpec) -> None:
     seen = Tick(spec, status(), Seen(), {"2026112010": 4}).seen
     turn = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
-    assert "2026112013" not in Tick(spec, status(), seen, {}, turn + timedelta(seconds=59)).materialized[1:]
+    assert Tick(spec, status(), seen, {}, turn + timedelta(seconds=59)).materialized == []
     lagging = status(lag=3, measured_freshness=600.0)
     assert Tick(spec, lagging, seen, {}, turn + timedelta(minutes=9)).materialized == []
     done = Tick(spec, lagging, seen, {"2026112013": 6}, turn + timedelta(minutes=10))
@@ -119,7 +121,7 @@ def test_a_long_history_is_reported_in_parts(spec: TableSpec) -> None:
     assert len(first.events) == MOST_EVENTS
     second = Tick(spec, status(), first.seen, rows, now + timedelta(seconds=30))
     assert second.materialized[0] > first.materialized[-1]
-    assert len({*first.materialized[1:], *second.materialized}) == 40 * 24 + 13
+    assert len({*first.materialized, *second.materialized}) == 40 * 24 + 13
 
 
 def sensor_of(defs: dg.Definitions) -> dg.SensorDefinition:

@@ -12,14 +12,14 @@ import dagster as dg
 from sqlglot import exp
 
 from headrace.orchestration.lineage import asset_key, deps_of
-from headrace.orchestration.partitions import partitions_of
+from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, partitions_of, period_of
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
 
 Freshness = tuple[timedelta | None, TableName]
 
 SOURCE_GROUP = "source"
-# Streams report each two minutes that a table is as fresh as declared (Dagster's own limit is one minute).
-SHORTEST_FRESHNESS = timedelta(minutes=5)
+# What a stream needs beyond its freshness until its last closed partition stands in Dagster.
+REPORTING = timedelta(minutes=5)
 
 
 def table_spec(
@@ -37,8 +37,6 @@ def table_spec(
         freshness: the freshness to meet, if any, and the table that declares it.
         start: the first partition's date.
     """
-    window = freshness[0]
-    policy = dg.FreshnessPolicy.time_window(max(window, SHORTEST_FRESHNESS)) if window else None
     return dg.AssetSpec(
         asset_key(spec.name),
         deps=deps_of(spec, tables),
@@ -47,7 +45,7 @@ def table_spec(
         kinds={"spark", "delta", "sql"},
         tags={"layer": spec.name.layer, "refresh_mode": mode.value},
         partitions_def=partitions_of(spec, start),
-        freshness_policy=policy,
+        freshness_policy=_freshness_policy(spec, mode, freshness[0]),
         code_version=code_version(spec),
         metadata=_metadata(spec, freshness),
     )
@@ -73,6 +71,17 @@ def code_version(spec: TableSpec) -> str:
     constraints = [(c.name, c.expression, c.on_violation.value) for c in spec.constraints]
     decisive = (query, spec.primary_key, spec.partitioned_by, spec.partition_format, constraints)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
+
+
+def _freshness_policy(
+    spec: TableSpec, mode: RefreshMode, freshness: timedelta | None
+) -> dg.FreshnessPolicy | None:
+    """Dagster judges by the last materialization, and a stream has one for each closed partition."""
+    if freshness is None:
+        return None
+    if mode is RefreshMode.CONTINUOUS:
+        freshness += (period_of(spec) or WHOLE_TABLE_PERIOD) + REPORTING
+    return dg.FreshnessPolicy.time_window(max(freshness, timedelta(minutes=1)))
 
 
 def _metadata(spec: TableSpec, freshness: Freshness) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Continuous tables in Dagster: their streams report without a run.
 
 A stream runs in the warehouse server. The sensor turns its status into events: an observation where it moved,
-a materialization of the open partition every two minutes while it is as fresh as declared (what Dagster's
-freshness policy looks at), and a materialization of each partition once it is complete.
+and a materialization of each partition once it is complete (of a table without partitions, each hour). More
+often would hurt: Dagster shows check results only until the next materialization.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from headrace.errors import HeadraceError
 from headrace.orchestration.assets import rows_by_label
 from headrace.orchestration.gateway import GatewayResource
-from headrace.orchestration.partitions import Partitions, closed_labels, open_label
+from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions, closed_labels
 from headrace.orchestration.statements import LabelRange
 from headrace.results import TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
 
 INTERVAL_SECONDS = 30
-HEARTBEAT = timedelta(minutes=2)
 # From a commit in the database to a stream that counts it as lag.
 GRACE = timedelta(seconds=60)
 MOST_EVENTS = 500  # a tick: the daemon stores them one by one
@@ -41,7 +40,7 @@ class Seen(BaseModel):
     version: int = -2
     state: str = ""
     error: str | None = None
-    materialized: float = 0.0  # seconds since the epoch
+    materialized: float = 0.0  # seconds since the epoch; of a table without partitions
     closed: str | None = None  # label up to which partitions were reported complete
 
 
@@ -67,14 +66,13 @@ class Report:
             return seen
         partitions = asset.partitions_def
         assert partitions is None or isinstance(partitions, Partitions)
-        if self.now.timestamp() - seen.materialized >= HEARTBEAT.total_seconds() and _is_fresh(status):
-            label = open_label(partitions, self.now) if partitions else None
-            self.events.append(
-                dg.AssetMaterialization(asset.key, partition=label, metadata=_metadata(status))
-            )
-            seen.materialized = self.now.timestamp()
         if partitions is not None:
             seen.closed = self._close(spec, asset.key, partitions, status, seen.closed)
+        elif _is_fresh(status):
+            at = self.now.timestamp()
+            if at - seen.materialized >= WHOLE_TABLE_PERIOD.total_seconds():
+                self.events.append(dg.AssetMaterialization(asset.key, metadata=_metadata(status)))
+                seen.materialized = at
         return seen
 
     def _close(
