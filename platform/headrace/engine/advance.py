@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -112,10 +111,8 @@ def _advance(
         batch=batch,
         source_ms=max(h.commit.source_ms for h in heads.values()),
     )
-    begun = time.monotonic()
     delta = _apply(sessions, table, upstreams, heads, deltas, commit, skip=skip)
     table.covered = reached
-    log.debug("%s: %s changes in %.3f s", table.name, delta.count if delta else 0, time.monotonic() - begun)
     return delta
 
 
@@ -185,12 +182,18 @@ def _on_cluster(
         if not kinds:
             return None
         cluster.check_changes(changes, table)
+        count = sum(kinds.values())
+        if count <= SMALL and table.store.version > 0:  # much was read, little has changed
+            rows = changes.toArrow()
+            table.store.append(rows, commit, origin=STREAM)
+            table.seen(commit)
+            return Delta(table.name, commit.version - 1, commit.version, rows, count)
         table.store.append_frame(changes, commit, origin=STREAM, kinds=kinds)
         table.seen(commit)
     finally:
         changes.unpersist()
     compact(spark, table, run_id=commit.run_id)
-    return Delta(table.name, commit.version - 1, commit.version, None, sum(kinds.values()))
+    return Delta(table.name, commit.version - 1, commit.version, None, count)
 
 
 def _plan_on_cluster(

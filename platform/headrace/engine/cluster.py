@@ -29,17 +29,22 @@ def delta_frame(spark: SparkSession, upstream: Table, delta: Delta, *, skip_back
     return changes.select(*upstream.store.schema.stored_names, KIND)
 
 
-def semi_join(rows: DataFrame, columns: tuple[str, ...], keys: DataFrame, *, null_safe: bool) -> DataFrame:
-    """Rows whose tuple of `columns` is among `keys` (a frame of as many columns, in order)."""
+def semi_join(
+    rows: DataFrame, columns: tuple[str, ...], keys: DataFrame, *, null_safe: bool | tuple[bool, ...]
+) -> DataFrame:
+    """Rows whose tuple of `columns` is among `keys` (a frame of as many columns, in order).
+
+    Args:
+        null_safe: whether NULL meets NULL, for all columns or for each.
+    """
     from pyspark.sql import functions as F
 
     renamed = keys.toDF(*[f"_k{i}" for i in range(len(columns))]).distinct()
-    terms = [
-        F.col(f"r.`{c}`").eqNullSafe(F.col(f"k._k{i}"))
-        if null_safe
-        else F.col(f"r.`{c}`") == F.col(f"k._k{i}")
-        for i, c in enumerate(columns)
-    ]
+    safe = null_safe if isinstance(null_safe, tuple) else (null_safe,) * len(columns)
+    terms = []
+    for i, column in enumerate(columns):
+        left, right = F.col(f"r.`{column}`"), F.col(f"k._k{i}")
+        terms.append(left.eqNullSafe(right) if safe[i] else left == right)
     condition = reduce(lambda a, b: a & b, terms)
     return rows.alias("r").join(renamed.alias("k"), condition, "left_semi")
 
@@ -95,7 +100,7 @@ def _follow(step: Step, rows: DataFrame, name: TableName, current: Frames, chang
     side = current[name]
     if name in changes:
         side = side.unionByName(changes[name].select(*side.columns))
-    return semi_join(side, step.to_columns, rows.select(*step.from_columns), null_safe=all(step.null_safe))
+    return semi_join(side, step.to_columns, rows.select(*step.from_columns), null_safe=step.null_safe)
 
 
 def full_changes(spark: SparkSession, table: Table, current: list[DataFrame], *, empty: bool) -> DataFrame:

@@ -81,7 +81,10 @@ class TooLarge(Exception):
 
 
 ROWS_LIMIT = 50_000
-"""Touched rows that the driver handles; more are worth a distributed job."""
+"""Rows of the table itself that the driver compares; more are worth a distributed job."""
+
+INPUT_LIMIT = 200_000
+"""Upstream rows that the driver hands to a local query."""
 
 
 def affected_changes(
@@ -102,7 +105,7 @@ def affected_changes(
     schema = table.store.schema
     old = table.store.head().find(strategy.columns, affected)
     restricted = _restrict(strategy, [heads[n] for n in names], affected)  # type: ignore[index]
-    if old.num_rows > ROWS_LIMIT or any(r.num_rows > ROWS_LIMIT for r in restricted.values()):
+    if old.num_rows > ROWS_LIMIT or any(r.num_rows > INPUT_LIMIT for r in restricted.values()):
         raise TooLarge
     inputs = [
         local(spark, restricted[i], upstreams[n].store.schema.columns)  # type: ignore[index]
@@ -141,7 +144,7 @@ def _walk(
         name = table.spec.references[step.to_reference].upstream
         values = _join_values(rows, step)
         found = heads[name].find(step.to_columns, values)  # type: ignore[index]
-        if found.num_rows > ROWS_LIMIT:
+        if found.num_rows > INPUT_LIMIT:
             raise TooLarge
         parts = [found]
         delta = deltas.get(name)  # type: ignore[arg-type]

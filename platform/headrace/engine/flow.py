@@ -26,7 +26,7 @@ from headrace.engine.ingest_cluster import Loaded, ingest_frame
 from headrace.engine.table import Delta, Registry, Table
 from headrace.errors import NeedsResync
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.envelope import Event
+from headrace.sources.envelope import LAST_READ, Event
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
 from headrace.spec.model import TableName
@@ -86,7 +86,7 @@ class Flow:
         self._checkpoint = self._directory
         self._cuts: dict[str, Future[Cut]] = {}
         self._pool = ThreadPoolExecutor(WIDTH, thread_name_prefix=f"flow-{name}")
-        self.snapshotting = False
+        self._loading: set[str] = set()
         self.batch_seconds = 0.0
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -186,11 +186,15 @@ class Flow:
                 self._large(ends, batch_id)
             self.position = ends
         self.batch_seconds = time.monotonic() - begun
+        log.debug("%s: batch %s in %.3f s", self.name, batch_id, self.batch_seconds)
         failpoint("flow.before_checkpoint")
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
-        reads = [e for e in events if e.op == "r"]
-        self.snapshotting = bool(reads) and all(e.snapshot != "last" for e in reads)
+        for event in events:
+            if event.op == "r" and event.snapshot not in LAST_READ:
+                self._loading.add(event.topic)
+            elif event.op is not None:
+                self._loading.discard(event.topic)
         for part in batches.split(events, ends, self._marks(events)):
             known = self._stg(partial(self._ingest_part, part=part, batch_id=batch_id))
             self._derived(known, batch_id)
@@ -214,17 +218,14 @@ class Flow:
         )
 
     def _large(self, ends: Offsets, batch_id: int) -> None:
-        loaded: list[Loaded] = []
-
         def refresh(table: Table) -> Delta | None:
             found = self._ingest_large(table, ends, batch_id)
             if found is None:
                 return None
-            loaded.append(found)
+            (self._loading.add if found.loading else self._loading.discard)(str(table.spec.source))
             return found.delta
 
         known = self._stg(refresh)
-        self.snapshotting = any(x.reads for x in loaded) and not any(x.complete for x in loaded)
         self._derived(known, batch_id)
 
     def _ingest_large(self, table: Table, ends: Offsets, batch_id: int) -> Loaded | None:
@@ -246,7 +247,7 @@ class Flow:
 
     def _derived(self, known: dict[TableName, Delta], batch_id: int) -> None:
         """Advance the derived tables, upstreams first, independent ones at the same time."""
-        if self.snapshotting:
+        if self._loading:
             return  # the source is still being read for the first time: derive once, from all of it
         waiting = [t for t in self.tables if t.spec.source is None]
         while waiting:
@@ -268,8 +269,10 @@ class Flow:
         return {name: delta for name, delta in found.items() if delta is not None}
 
     def _guarded(self, table: Table, refresh: Callable[[Table], Delta | None]) -> Delta | None:
+        begun = time.monotonic()
         try:
             delta = refresh(table)
+            log.debug("%s: %.3f s", table.name, time.monotonic() - begun)
         except Exception as error:  # isolation: one table's failure is its own
             if not isinstance(error, NeedsResync):
                 log.exception("%s left flow %s", table.name, self.name)

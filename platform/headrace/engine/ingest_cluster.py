@@ -15,7 +15,7 @@ from headrace.engine.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import sequence
+from headrace.sources.envelope import LAST_READ, sequence
 from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
 
@@ -37,13 +37,11 @@ class Loaded:
     """What a large micro-batch did.
 
     Args:
-        reads: rows of Debezium's snapshot among the events.
-        complete: the snapshot's last row was among them.
+        loading: it ended within Debezium's snapshot of the table.
     """
 
     delta: Delta | None
-    reads: int
-    complete: bool
+    loading: bool
 
 
 def ingest_frame(
@@ -147,7 +145,7 @@ def _ingest(
     newer.unpersist()
     compact(spark, table, run_id=run_id)
     delta = Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values()))
-    return Loaded(delta, summary["reads"], summary["lasts"] > 0)
+    return Loaded(delta, loading=summary["reads"] > 0 and not summary["lasts"])
 
 
 _META = ("topic", "partition", "offset", "key", "op", "lsn", "source_ms", "snapshot")
@@ -207,7 +205,7 @@ def _summary(events: DataFrame) -> dict[str, int]:
         "count_if(op = 't') AS truncates",
         "count_if(_fault IS NOT NULL) AS faults",
         "count_if(op = 'r') AS reads",
-        "count_if(op = 'r' AND snapshot = 'last') AS lasts",
+        f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",
         "coalesce(max(lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
         "coalesce(max(source_ms), 0) AS source_ms",
     ).collect()[0]

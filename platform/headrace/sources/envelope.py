@@ -15,6 +15,9 @@ ENVELOPE = (
 )
 """Read schema of a Debezium value; `before` and `after` stay JSON text."""
 
+LAST_READ = ("last_in_data_collection", "last")
+"""`source.snapshot` of the last row that Debezium's snapshot reads of a table."""
+
 _IMAGES = {"c", "r", "u", "d"}
 
 

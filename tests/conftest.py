@@ -1,0 +1,26 @@
+"""Fixtures shared by all tests. One Spark session serves a whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The warehouse server's own Spark configuration, without its Spark Connect endpoint."""
+    from headrace.engine.session import build_session
+    from headrace.settings import Settings
+
+    project: Path = tmp_path_factory.mktemp("spark")
+    (project / "state").mkdir()
+    session = build_session(Settings(project=project, data=project, driver_memory="1500m"), connect=False)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
