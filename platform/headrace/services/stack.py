@@ -163,7 +163,14 @@ class Stack:
     def _start(self, service: Service, report: OnProgress) -> None:
         report(service.name, "starting")
         began = time.monotonic()
-        self.supervisor.configure(service.prepare(self.settings))
+        program = service.prepare(self.settings)
+        if service.name == "postgres" and (self.settings.state / "postgres").is_symlink():
+            place = postgres.data_directory(self.settings)
+            report(
+                "postgres",
+                f"its data is in {place}: user `{program.user}` cannot enter {self.settings.state}",
+            )
+        self.supervisor.configure(program)
         self.supervisor.launch(service.name)
         while (waited := time.monotonic() - began) < service.start_seconds:
             process = self.supervisor.process(service.name)
