@@ -39,6 +39,7 @@ def resolved(value: str) -> str:
 
 
 def test_valid_by_the_compose_specification() -> None:
+    """The schema is the compose specification's own, under the licence beside it (Apache 2.0)."""
     schema = json.loads((Path(__file__).parent / "compose_spec" / "compose-spec.json").read_text())
     errors = [
         f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(COMPOSE)
