@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     )
     postgres_database: str = Field(default="shop", description="the captured database of the embedded server")
 
+    log_level: Literal["DEBUG", "INFO", "WARNING"] = "INFO"
     spark_master: str = "local[*]"
     driver_memory: Memory = "2g"
     kafka_memory: Memory = "512m"

@@ -165,9 +165,7 @@ class Harness:
             if not own:
                 continue
             ends = {own[0].topic: {0: max(e.offset for e in own) + 1}}
-            delta = ingest(
-                self.sessions.flow, table, own, ends, self.dead_letters, run_id="test", batch=0
-            )
+            delta = ingest(self.sessions.flow, table, own, ends, self.dead_letters, run_id="test", batch=0)
             if delta is not None:
                 known[table.name] = delta
         return known

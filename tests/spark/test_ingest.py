@@ -65,6 +65,7 @@ def test_a_repeated_batch_changes_nothing(shop: Harness) -> None:
     assert shop.rows("stg.orders") == [stored(1, "2.00")]
     commit = shop.table("stg.orders").store.commit
     assert commit.accounting["duplicate"] == 4
+    assert commit.rows == 1
     assert shop.table("stg.orders").store.changelog.read(1, 2).num_rows == 0
 
 
@@ -97,6 +98,19 @@ def test_a_tombstone_blocks_after_compaction_and_restart(shop: Harness) -> None:
     compact(shop.sessions.batch, shop.table("stg.orders"), run_id="test")
     shop.open()
     shop.feed([replace(created, offset=11)])
+    assert shop.rows("stg.orders") == []
+
+
+def test_rows_that_come_and_go_within_a_batch_leave_only_tombstones(shop: Harness) -> None:
+    for key in (1, 2, 3):
+        shop.source.put("orders", **order(key))
+        shop.source.delete("orders", key)
+    events = shop.source.take()
+    shop.feed(events)
+    store = shop.table("stg.orders").store
+    assert store.changelog.read(0, 1).num_rows == 0
+    assert set(store.changelog.tombstones({(1,), (2,), (3,)})) == {(1,), (2,), (3,)}
+    shop.feed([replace(e, offset=e.offset + 100) for e in events if e.op == "c"])
     assert shop.rows("stg.orders") == []
 
 
@@ -157,5 +171,7 @@ def test_all_at_once_equals_one_by_one(harness: Callable[..., Harness], seed: in
     at_once.feed(events)
     for event in events:
         one_by_one.feed([event])
-    expected = sorted(stored(k, r["amount"], hour=r["hour"]) for k, r in at_once.source.rows["orders"].items())
+    expected = sorted(
+        stored(k, r["amount"], hour=r["hour"]) for k, r in at_once.source.rows["orders"].items()
+    )
     assert at_once.rows("stg.orders") == one_by_one.rows("stg.orders") == expected

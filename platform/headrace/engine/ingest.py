@@ -22,7 +22,15 @@ from headrace.sources.envelope import Event, NetChange, net, sequence
 from headrace.sources.postgres import SourceSchema
 from headrace.store.frontier import Offsets, covers, merge_offsets
 from headrace.store.lookup import KeySet, tuples
-from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
+from headrace.store.schema import (
+    DELETE,
+    INSERT,
+    KIND,
+    SEQUENCE,
+    STREAM,
+    UPDATE_AFTER,
+    arrow_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +126,8 @@ def ingest(
         if not fresh:
             return None
         found = _sort_out(table, fresh)
-        changes, accounting, letters = _changes(spark, table, found)
+        changes, tombstones, letters = _changes(spark, table, found)
+        accounting = found.accounting
         dead_letters.add(letters)
         if not accounting.balanced():
             raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
@@ -136,14 +145,13 @@ def ingest(
             source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),
             accounting=accounting.model_dump(),
         )
-        table.store.append(changes, commit, origin=STREAM)
+        table.store.append(changes, commit, origin=STREAM, tombstones=tombstones)
         table.seen(commit)
         return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
 
 
-def _changes(
-    spark: SparkSession, table: Table, found: _Batch
-) -> tuple[pa.Table, Accounting, list[DeadLetter]]:
+def _changes(spark: SparkSession, table: Table, found: _Batch) -> tuple[pa.Table, pa.Table, list[DeadLetter]]:
+    """Net changes, tombstones of rows never held, and what is refused."""
     assert table.source is not None
     source, head = table.source, table.store.commit
     events, letters = found.events, list(found.letters)
@@ -158,8 +166,8 @@ def _changes(
         gone = {(e.partition, e.offset) for e, _ in refused}
         events = [e for e in events if (e.partition, e.offset) not in gone]
     found.accounting.quarantined = len(letters)
-    changes = _net_rows(spark, table, nets, images, found.accounting)
-    return changes, found.accounting, letters
+    changes, tombstones = _net_rows(spark, table, nets, images, found.accounting)
+    return changes, tombstones, letters
 
 
 def _culprit(change: NetChange, *, after: bool) -> Event:
@@ -174,7 +182,10 @@ def _decode_images(spark: SparkSession, source: SourceSchema, nets: list[NetChan
     """
     numbers, texts = [], []
     for i, change in enumerate(nets):
-        before = change.before if change.known_before else (change.events[0].before or change.events[0].after)
+        first, last = change.events[0], change.events[-1]
+        before = change.before if change.known_before else (first.before or first.after)
+        if before is None and change.after is None:
+            before = last.before  # inserted and deleted within the batch
         for number, text in ((2 * i, before), (2 * i + 1, change.after)):
             if text is not None:
                 numbers.append(number)
@@ -191,8 +202,8 @@ def _bad_images(images: pa.Table) -> list[tuple[int, str]]:
 
 def _net_rows(
     spark: SparkSession, table: Table, nets: list[NetChange], images: pa.Table, accounting: Accounting
-) -> pa.Table:
-    """The batch's net changes as table rows, stale and repeated events left out."""
+) -> tuple[pa.Table, pa.Table]:
+    """The batch's net changes as table rows, stale and repeated events left out; and its tombstones."""
     assert table.source is not None
     key = table.source.key
     typed = dict(zip(images.column("_image").to_pylist(), tuples(images, key), strict=True))
@@ -203,6 +214,7 @@ def _net_rows(
     new_images: list[int] = []
     old_stored: list[int] = []
     sequences: dict[Any, str] = {}
+    buried: list[tuple[Any, ...]] = []
     for i, change in enumerate(nets):
         if not change.known_before:
             was = stored.get(keys[i])  # type: ignore[arg-type]
@@ -211,19 +223,26 @@ def _net_rows(
             if not live:
                 continue
             accounting.folded += live - 1
+            held = was is not None and was.index is not None
             if was is not None and was.index is not None:
                 old_stored.append(was.index)
         else:
             accounting.folded += len(change.events) - 1
-            if change.before is not None:
+            held = change.before is not None
+            if held:
                 old_images.append(2 * i)
         sequences[keys[i]] = change.sequence
         if change.after is not None:
             new_images.append(2 * i + 1)
+        elif not held:
+            buried.append((*keys[i], change.sequence))  # type: ignore[misc]
     _refuse_placeholders(table, images, new_images)
     changes = _through_sql(spark, table, images, old_images, new_images, old_stored, stored, sequences)
     _account(accounting, changes, key, set(sequences))
-    return changes
+    arrow = arrow_schema(table.store.schema.stored)
+    schema = pa.schema([arrow.field(c) for c in (*key, SEQUENCE)])
+    rows = [dict(zip(schema.names, values, strict=True)) for values in buried]
+    return changes, pa.Table.from_pylist(rows, schema=schema)
 
 
 @dataclass(frozen=True)

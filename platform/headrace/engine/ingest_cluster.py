@@ -122,6 +122,9 @@ def _ingest(
         old = semi_join(table.store.frame(spark), schema.key, newer.select(*schema.key), null_safe=False)
         changes = _sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key).persist()
     counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
+    deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE)
+    if head.version:
+        deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
     keys = last.count()
     accounting = _account(summary, counts, keys=keys, newer=keys if head.version == 0 else newer.count())
     if not accounting.balanced():
@@ -139,7 +142,7 @@ def _ingest(
         source_ms=max(head.source_ms, summary["source_ms"]),
         accounting=accounting.model_dump(),
     )
-    table.store.append_frame(changes, commit, origin=STREAM, kinds=counts)
+    table.store.append_frame(changes, commit, origin=STREAM, kinds=counts, tombstones=deleted)
     table.seen(commit)
     changes.unpersist()
     newer.unpersist()

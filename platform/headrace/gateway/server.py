@@ -36,7 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         from headrace.settings import Settings
 
-        serve(Settings.load(options.project))
+        settings = Settings.load(options.project)
+        logging.getLogger("headrace").setLevel(settings.log_level)
+        serve(settings)
     except HeadraceError as error:
         log.error("%s", error)
         return 2

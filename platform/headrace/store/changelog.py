@@ -22,6 +22,7 @@ from headrace.store.schema import (
     KIND,
     ORIGIN,
     SEQUENCE,
+    TOMBSTONE,
     VERSION,
     TableSchema,
     arrow_schema,
@@ -56,17 +57,22 @@ class Changelog:
         table.update_incremental()
         return table.version()
 
-    def append(self, changes: pa.Table, commit: Commit, *, origin: str) -> None:
-        """Append changes (stored columns + `_kind`) as version `commit.version`, from the driver."""
-        rows = changes.num_rows
-        full = changes.append_column(ORIGIN, pa.array([origin] * rows, pa.string())).append_column(
-            VERSION, pa.array([commit.version] * rows, pa.int64())
-        )
+    def append(
+        self, changes: pa.Table, commit: Commit, *, origin: str, tombstones: pa.Table | None = None
+    ) -> None:
+        """Append changes (stored columns + `_kind`) as version `commit.version`, from the driver.
+
+        Args:
+            tombstones: key columns and `_seq` of deletes whose rows were never held (stg only).
+        """
+        rows = self._logged(changes, commit, origin)
+        if tombstones is not None and tombstones.num_rows:
+            rows = pa.concat_tables([rows, self._logged(self._buried(tombstones), commit, TOMBSTONE)])
         properties = CommitProperties(custom_metadata={"userMetadata": commit.encode()}, max_commit_retries=0)
         table = self._delta()
         write_deltalake(
             table,
-            conform(full, self.arrow),
+            rows,
             mode="append",
             commit_properties=properties,
             post_commithook_properties=_NO_HOOKS,
@@ -75,13 +81,34 @@ class Changelog:
         if commit.version % CHECKPOINT_EVERY == 0:
             table.create_checkpoint()
 
-    def append_frame(self, changes: DataFrame, commit: Commit, *, origin: str) -> None:
-        """Append changes as version `commit.version` by a Spark job."""
+    def _logged(self, changes: pa.Table, commit: Commit, origin: str) -> pa.Table:
+        rows = changes.num_rows
+        changes = changes.append_column(ORIGIN, pa.array([origin] * rows, pa.string()))
+        changes = changes.append_column(VERSION, pa.array([commit.version] * rows, pa.int64()))
+        return conform(changes, self.arrow)
+
+    def _buried(self, tombstones: pa.Table) -> pa.Table:
+        rows = tombstones.num_rows
+        columns = {
+            name: tombstones.column(name)
+            if name in tombstones.column_names
+            else pa.nulls(rows, self.arrow.field(name).type)
+            for name in self.schema.stored_names
+        }
+        return pa.table({**columns, KIND: pa.array([DELETE] * rows, pa.string())})
+
+    def append_frame(
+        self, changes: DataFrame, commit: Commit, *, origin: str, tombstones: DataFrame | None = None
+    ) -> None:
+        """As `append`, by a Spark job."""
         from pyspark.sql import functions as F
 
+        rows = changes.withColumn(ORIGIN, F.lit(origin))
+        if tombstones is not None:
+            buried = tombstones.withColumn(KIND, F.lit(DELETE)).withColumn(ORIGIN, F.lit(TOMBSTONE))
+            rows = rows.unionByName(buried, allowMissingColumns=True)
         (
-            changes.withColumn(ORIGIN, F.lit(origin))
-            .withColumn(VERSION, F.lit(commit.version).cast("bigint"))
+            rows.withColumn(VERSION, F.lit(commit.version).cast("bigint"))
             .select(*[name for name, _ in self.schema.logged])
             .write.format("delta")
             .mode("append")
@@ -101,6 +128,7 @@ class Changelog:
         """Changes of versions `(after, through]`, in the driver: for small ranges."""
         table = DeltaTable(str(self.path))
         predicate = (ds.field(VERSION) > after) & (ds.field(VERSION) <= through)
+        predicate &= ds.field(ORIGIN) != TOMBSTONE
         if skip_backfill:
             predicate &= ds.field(ORIGIN) != BACKFILL
         found = table.to_pyarrow_dataset(schema=self.arrow).to_table(filter=predicate)
@@ -114,6 +142,7 @@ class Changelog:
 
         frame = spark.read.format("delta").load(str(self.path))
         frame = frame.where((F.col(VERSION) > after) & (F.col(VERSION) <= through))
+        frame = frame.where(F.col(ORIGIN) != TOMBSTONE)
         return frame.where(F.col(ORIGIN) != BACKFILL) if skip_backfill else frame
 
     def tombstones(self, keys: KeySet) -> dict[tuple[Any, ...], str]:

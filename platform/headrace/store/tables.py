@@ -133,10 +133,12 @@ class StoredTable:
         assert self._index is not None, "the table is not open"
         return self._index
 
-    def append(self, changes: pa.Table, commit: Commit, *, origin: str) -> None:
+    def append(
+        self, changes: pa.Table, commit: Commit, *, origin: str, tombstones: pa.Table | None = None
+    ) -> None:
         """Commit net changes from the driver and fold them into the tail."""
         commit = self._counted(commit, Counter(changes.column(KIND).to_pylist()))
-        self.changelog.append(changes, commit, origin=origin)
+        self.changelog.append(changes, commit, origin=origin, tombstones=tombstones)
         with self._lock:
             self._tail.add(changes, commit.version)
             self._commit = commit
@@ -145,7 +147,13 @@ class StoredTable:
         return replace(commit, rows=self._commit.rows + kinds.get(INSERT, 0) - kinds.get(DELETE, 0))
 
     def append_frame(
-        self, changes: DataFrame, commit: Commit, *, origin: str, kinds: Mapping[str, int]
+        self,
+        changes: DataFrame,
+        commit: Commit,
+        *,
+        origin: str,
+        kinds: Mapping[str, int],
+        tombstones: DataFrame | None = None,
     ) -> None:
         """Commit net changes by a Spark job. The table is cold until it is compacted.
 
@@ -153,7 +161,7 @@ class StoredTable:
             kinds: number of change rows by kind.
         """
         commit = self._counted(commit, kinds)
-        self.changelog.append_frame(changes, commit, origin=origin)
+        self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
         with self._lock:
             self._commit = commit
             self._cold_through = commit.version
