@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote, unquote, urlsplit
@@ -64,6 +65,10 @@ class Settings(BaseSettings):
         default=None, description="an external server's URL; None: the embedded one"
     )
     postgres_database: str = Field(default="shop", description="the captured database of the embedded server")
+
+    partition_start: date = Field(
+        default=date(2026, 1, 1), description="first day of the partitions that Dagster shows"
+    )
 
     log_level: Literal["DEBUG", "INFO", "WARNING"] = "INFO"
     spark_master: str = "local[*]"

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 def check(
     spark: SparkSession, table: Table, *, start: str | None, end: str | None, progress: Progress
 ) -> list[ConstraintResult]:
-    """Violations of each constraint, all in one pass over the rows."""
+    """Violations of each constraint, all in one pass over the rows, and the table's quality suite."""
     from pyspark.sql import functions as F
+
+    from headrace.quality.suites import suite_of
 
     progress.report(f"checking {table.name}")
     rows = in_range(table.store.frame(spark), table, start, end)
@@ -25,7 +27,23 @@ def check(
         F.expr(f"count_if(not coalesce({c.expression}, false))").alias(f"c{i}")
         for i, c in enumerate(table.spec.constraints)
     ]
-    counts = rows.agg(F.count("*").alias("rows"), *broken).collect()[0]
+    suite = suite_of(table.spec)
+    if suite is not None:
+        rows = rows.select(*table.store.schema.names).persist()
+    try:
+        counts = rows.agg(F.count("*").alias("rows"), *broken).collect()[0]
+        results = _constraints(table, counts.asDict())
+        if suite is not None:
+            from headrace.quality import gx
+
+            progress.report(f"{table.name}: {len(suite.expectations)} expectations")
+            results += gx.validate(rows, suite, table=str(table.name))
+    finally:
+        rows.unpersist()
+    return results
+
+
+def _constraints(table: Table, counts: dict[str, int]) -> list[ConstraintResult]:
     return [
         ConstraintResult(
             table=str(table.name),

@@ -171,6 +171,16 @@ def _last_events(events: DataFrame) -> DataFrame:
     return events.withColumn("_n", F.row_number().over(order)).where("_n = 1").drop("_n")
 
 
+def topic_rows(spark: SparkSession, table: Table, messages: DataFrame) -> DataFrame:
+    """A stg table's SQL over the last image of every key among `messages`: the table, from its topic."""
+    assert table.source is not None
+    events = _decoded(table, messages)
+    newest = _last_events(events.where("NOT _tombstone AND _fault IS NULL"))
+    columns = [name for name, _ in source_columns(table.source)]
+    rows = run(spark, table.spec, [newest.where("op <> 'd'").select(*columns)])
+    return rows.select(*table.store.schema.names)
+
+
 def _newer(spark: SparkSession, table: Table, events: DataFrame) -> DataFrame:
     """Events that come after what the table has for their key, live or deleted."""
     from pyspark.sql import functions as F

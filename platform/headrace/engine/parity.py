@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from headrace.engine.batch import read
+from headrace.engine.ingest_cluster import topic_rows
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
+from headrace.errors import NeedsResync
 from headrace.results import DifferingRow, ParityResult
+from headrace.sources.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +83,34 @@ def _describe(found: DataFrame, table: Table) -> tuple[list[DifferingRow], list[
     column = table.store.schema.partition
     partitions = [] if column is None else [r[0] for r in found.select(column).distinct().collect()]
     return rows, sorted(str(p) for p in partitions)
+
+
+def verify_topic(
+    spark: SparkSession,
+    table: Table,
+    bootstrap: str,
+    topics: Topics,
+    *,
+    start: str | None = None,
+    end: str | None = None,
+) -> ParityResult:
+    """A stg table against its SQL over its whole topic up to the frontier that its commit recorded.
+
+    Raises:
+        NeedsResync: Kafka no longer holds the topic from its beginning.
+    """
+    assert table.spec.source is not None
+    commit, topic = table.store.commit, table.spec.source.topic
+    begin = topics.starting({}, [topic])
+    if any(offset for offset in begin[topic].values()):
+        raise NeedsResync(
+            f"topic `{topic}` no longer begins at offset 0, so `{table.name}` cannot be computed from it. "
+            "The comparison with the source still holds"
+        )
+    messages = read(spark, bootstrap, begin, {topic: commit.offsets.get(topic, begin[topic])})
+    expected = in_range(topic_rows(spark, table, messages), table, start, end)
+    actual = in_range(table.store.frame(spark, version=commit.version), table, start, end)
+    return compare(table, actual, expected, against="batch", version=commit.version, frontier=commit.frontier)
 
 
 def verify_batch(

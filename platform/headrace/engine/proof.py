@@ -12,13 +12,14 @@ from pathlib import Path
 from headrace.engine.advance import Sessions
 from headrace.engine.backfill import backfill
 from headrace.engine.flow import Cut, Flow
-from headrace.engine.parity import compare, verify_batch
+from headrace.engine.parity import compare, verify_batch, verify_topic
 from headrace.engine.rows import in_range, source_rows
 from headrace.engine.table import Registry, Table
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.sources.postgres import Position, position
+from headrace.sources.topics import Topics
 
 CUT_SECONDS = 60.0
 """How long a marker row may take from the source's commit through the flow."""
@@ -34,6 +35,8 @@ class Proof:
     registry: Registry
     flows: list[Flow]
     dsn: Callable[[str], str]
+    topics: Topics
+    bootstrap: str
     scratch: Path
     run_id: str
 
@@ -47,20 +50,21 @@ class Proof:
         progress: Progress,
     ) -> list[ParityResult]:
         """One result per table and comparison, in the order of the tables."""
-        found: dict[str, ParityResult] = {}
-        derived = [t for t in tables if t.spec.source is None]
-        total = len(derived) + (len(tables) - len(derived) if source else 0)
-        for done, table in enumerate(derived):
+        stg = [t for t in tables if t.spec.source is not None] if source else []
+        total = len(tables) + len(stg)
+        found = []
+        for done, table in enumerate(tables):
             progress.report(f"comparing {table.name} with its SQL in batch", done, total)
-            found[str(table.name)] = verify_batch(
-                self.sessions.batch, self.registry, table, start=start, end=end
-            )
-        if source:
-            found |= self._against_source(
-                [t for t in tables if t.spec.source is not None], start, end, progress, len(derived), total
-            )
+            found.append(self._batch(table, start, end))
+        against_source = self._against_source(stg, start, end, progress, len(tables), total)
         progress.report("compared", total, total)
-        return [found[str(t.name)] for t in tables if str(t.name) in found]
+        return [r for t in found for r in (t, against_source.get(t.table)) if r is not None]
+
+    def _batch(self, table: Table, start: str | None, end: str | None) -> ParityResult:
+        spark = self.sessions.batch
+        if table.spec.source is not None:
+            return verify_topic(spark, table, self.bootstrap, self.topics, start=start, end=end)
+        return verify_batch(spark, self.registry, table, start=start, end=end)
 
     def _against_source(
         self,

@@ -237,11 +237,14 @@ class Warehouse:
         return result
 
     def _proof(self) -> Proof:
+        assert self._topics is not None
         return Proof(
             self._sessions,
             self._registry,
             self._flows,
             self._dsn,
+            self._topics,
+            self._settings.kafka_bootstrap,
             self._settings.state / "scratch",
             self._run_id,
         )

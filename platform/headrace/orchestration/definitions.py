@@ -11,8 +11,10 @@ from pathlib import Path
 import dagster as dg
 
 from headrace.orchestration.build import build_definitions
+from headrace.settings import Settings
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    return build_definitions(Path(os.environ.get("HEADRACE_PROJECT") or Path.cwd()))
+    project = Path(os.environ.get("HEADRACE_PROJECT") or Path.cwd())
+    return build_definitions(project, start=Settings.load(project).partition_start)
