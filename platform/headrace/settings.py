@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     connect_memory: Memory = "640m"
 
     compaction_interval_seconds: float = Field(default=60.0, gt=0)
-    max_offsets_per_trigger: int = Field(default=400_000, gt=0)
+    max_offsets_per_trigger: int = Field(default=1_000_000, gt=0)
     continuous_threshold_seconds: int = Field(
         default=1800, ge=0, description="a table whose declared freshness is at most this runs CONTINUOUS"
     )

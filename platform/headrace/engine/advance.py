@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.engine import cluster, driver
-from headrace.engine.compaction import compact
-from headrace.engine.diff import net_local
+from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
+from headrace.engine.diff import check_unique, net_local
+from headrace.engine.query import run, with_violations
 from headrace.engine.table import Delta, Registry, Table
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Row
 from headrace.spec.model import CorrectionPolicy, TableName
@@ -176,6 +177,8 @@ def _on_cluster(
         for n, d in deltas.items()
         if d.count
     }
+    if table.store.version == 0 and max(u.store.commit.rows for u in upstreams.values()) <= DRIVER_ROWS:
+        return _first_load(spark, table, current, commit)
     changes = _plan_on_cluster(spark, table, upstreams, current, frames, deltas).persist()
     try:
         kinds = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
@@ -196,6 +199,23 @@ def _on_cluster(
     return Delta(table.name, commit.version - 1, commit.version, None, count)
 
 
+def _first_load(
+    spark: SparkSession, table: Table, current: dict[TableName, DataFrame], commit: Commit
+) -> Delta | None:
+    """The whole query once, its rows written by the driver."""
+    inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]
+    result = with_violations(run(spark, table.spec, inputs), table.spec).toArrow()
+    if not result.num_rows:
+        return None
+    driver.check_violations(result, table)
+    rows = result.select(list(table.store.schema.stored_names))
+    check_unique(rows, table.store.schema, table=str(table.name))
+    record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=commit.run_id)
+    table.store.load(rows, commit, record, tombstones=None)
+    table.seen(commit)
+    return Delta(table.name, commit.version - 1, commit.version, None, rows.num_rows)
+
+
 def _plan_on_cluster(
     spark: SparkSession,
     table: Table,
@@ -211,8 +231,7 @@ def _plan_on_cluster(
         return cluster.row_changes(spark, table, upstreams[name], frames[name])
     references = [r.upstream for r in table.spec.references]
     if isinstance(strategy, AffectedKeys | AffectedPartitions) and not empty:
-        driving = upstreams[references[strategy.driving]].store  # type: ignore[index]
-        size = driving.head().index.rows
+        size = upstreams[references[strategy.driving]].store.commit.rows  # type: ignore[index]
         if sum(d.count for d in deltas.values()) <= FULL_SHARE * max(size, 1):
             return cluster.affected_changes(spark, table, strategy, current, frames)
     inputs = [current[name] for name in references]  # type: ignore[index]

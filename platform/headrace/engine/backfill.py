@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headrace.engine.advance import Sessions
 from headrace.engine.cluster import check_changes
-from headrace.engine.compaction import compact, write_snapshot
+from headrace.engine.compaction import DRIVER_ROWS, compact, live_rows, write_local, write_snapshot
 from headrace.engine.diff import diff_frame
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
@@ -154,14 +154,36 @@ def _overwrite(
     store = table.store
     column = store.schema.partition
     with store.compacting:
+        small = store.commit.rows <= DRIVER_ROWS
+        if small and not store.cold and column is not None and start is not None and end is not None:
+            return _overwrite_local(table, start, end, run_id=run_id)
         version, pin = store.version, store.pin
         rows = in_range(store.frame(sessions.batch, version=version), table, start, end)
         if column is None or start is None or end is None:
             write_snapshot(table, rows, None, version=version, compacted=version, run_id=run_id)
-            return [], store.head_index().rows
+            return [], store.head_index().count(None)
         found = {str(r[0]): r[1] for r in rows.groupBy(column).count().collect()}
         stored = {str(p) for p in store.head_index().partitions if p is not None and start <= p <= end}
         partitions = sorted(stored | set(found))
         if partitions:
             write_snapshot(table, rows, partitions, version=version, compacted=pin.compacted, run_id=run_id)
         return partitions, sum(found.values())
+
+
+def _overwrite_local(table: Table, start: str, end: str, *, run_id: str) -> tuple[list[str], int]:
+    """As `_overwrite`, with the range's rows in the driver where they fit."""
+    head, column = table.store.head(), table.store.schema.partition
+    assert column is not None
+    known = head.index.partitions | set(head.tail.rows.column(column).to_pylist())
+    partitions = sorted(p for p in known if p is not None and start <= p <= end)
+    rows = live_rows(head, column, partitions)
+    if partitions:
+        write_local(
+            table,
+            rows,
+            partitions,
+            version=head.commit.version,
+            compacted=head.pin.compacted,
+            run_id=run_id,
+        )
+    return partitions, rows.num_rows

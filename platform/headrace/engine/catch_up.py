@@ -6,6 +6,7 @@ import logging
 
 from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions
+from headrace.engine.compaction import compact
 from headrace.engine.flow import Flow
 from headrace.engine.ingest import ingest
 from headrace.engine.ingest_cluster import ingest_frame
@@ -62,6 +63,8 @@ class CatchUp:
         messages = batches.read(self._sessions.batch, self._bootstrap, start, end)
         run_id = "catch-up"
         if gap <= SMALL:
+            if table.store.cold:
+                compact(self._sessions.batch, table, run_id=run_id)
             events = batches.collect(batches.parse(messages))
             ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
         else:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import ConstraintViolated
 from headrace.store.lookup import tuples
@@ -117,6 +118,15 @@ def duplicate_key(table: str, schema: TableSchema, key: tuple[Any, ...]) -> Cons
         f"`{table}`: two rows share the primary key ({named}). Its query must give one row per key. "
         f"Next: correct PRIMARY KEY or the query, then `headrace resume {table}`"
     )
+
+
+def check_unique(rows: pa.Table, schema: TableSchema, *, table: str) -> None:
+    """Raises ConstraintViolated where two rows share a primary key."""
+    keys = rows.select(list(schema.key)).append_column("_one", pa.array([1] * rows.num_rows, pa.int8()))
+    grouped = keys.group_by(list(schema.key)).aggregate([("_one", "count")])
+    if grouped.num_rows < rows.num_rows:
+        twice = grouped.filter(pc.greater(grouped.column("_one_count"), 1))
+        raise duplicate_key(table, schema, tuples(twice, schema.key)[0])
 
 
 def diff_frame(old: DataFrame | None, new: DataFrame, schema: TableSchema) -> DataFrame:

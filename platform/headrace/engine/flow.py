@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions, advance
+from headrace.engine.compaction import compact
 from headrace.engine.failpoints import failpoint
 from headrace.engine.ingest import ingest
 from headrace.engine.ingest_cluster import Loaded, ingest_frame
@@ -190,11 +191,7 @@ class Flow:
         failpoint("flow.before_checkpoint")
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
-        for event in events:
-            if event.op == "r" and event.snapshot not in LAST_READ:
-                self._loading.add(event.topic)
-            elif event.op is not None:
-                self._loading.discard(event.topic)
+        self._note_reads(events)
         for part in batches.split(events, ends, self._marks(events)):
             known = self._stg(partial(self._ingest_part, part=part, batch_id=batch_id))
             self._derived(known, batch_id)
@@ -205,17 +202,22 @@ class Flow:
         assert table.spec.source is not None
         topic = table.spec.source.topic
         events = part.events.get(topic)
-        if not events:
-            return None
+        return self._ingest_events(table, events, {topic: part.offsets[topic]}, batch_id) if events else None
+
+    def _ingest_events(self, table: Table, events: list[Event], end: Offsets, batch_id: int) -> Delta | None:
+        if table.store.cold:
+            compact(self._sessions.batch, table, run_id=self.run_id)
         return ingest(
-            self._sessions.flow,
-            table,
-            events,
-            {topic: part.offsets[topic]},
-            self._dead_letters,
-            run_id=self.run_id,
-            batch=batch_id,
+            self._sessions.flow, table, events, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )
+
+    def _note_reads(self, events: Iterable[Event]) -> None:
+        """Which topics stand within Debezium's snapshot."""
+        for event in events:
+            if event.op == "r" and event.snapshot not in LAST_READ:
+                self._loading.add(event.topic)
+            elif event.op is not None:
+                self._loading.discard(event.topic)
 
     def _large(self, ends: Offsets, batch_id: int) -> None:
         def refresh(table: Table) -> Delta | None:
@@ -238,6 +240,11 @@ class Flow:
         if batches.size(start, end) <= 0:
             return None
         messages = batches.read(self._sessions.batch, self._bootstrap, start, end)
+        if batches.size(start, end) <= SMALL:
+            events = batches.collect(batches.parse(messages))
+            self._note_reads(events)
+            delta = self._ingest_events(table, events, end, batch_id)
+            return None if delta is None else Loaded(delta, loading=topic in self._loading)
         return ingest_frame(
             self._sessions.batch, table, messages, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.batch import parse
 from headrace.engine.cluster import semi_join
-from headrace.engine.compaction import compact
+from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
 from headrace.engine.diff import diff_frame
 from headrace.engine.ingest import decode, source_columns
 from headrace.engine.query import run
@@ -16,6 +16,7 @@ from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
 from headrace.sources.envelope import LAST_READ, sequence
+from headrace.store.commits import Commit
 from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
 
@@ -62,8 +63,6 @@ def ingest_frame(
         NeedsResync: the source table was truncated.
     """
     with table.store.writing:
-        if table.store.cold:
-            compact(spark, table, run_id=run_id)
         events = _decoded(table, messages).persist()  # the one pass over Kafka and its JSON
         try:
             return _ingest(spark, table, events, offsets, dead_letters, run_id=run_id, batch=batch)
@@ -108,7 +107,7 @@ def _ingest(
         )
     letters = _letters(table, events) if summary["faults"] else []
     good = events.where("NOT _tombstone AND _fault IS NULL")
-    last = _last_events(good)
+    last = _last_events(good) if summary["valid"] > summary["keys"] else good
     sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
     newer = sequenced if head.version == 0 else _newer(spark, table, sequenced).persist()
     columns = [name for name, _ in source_columns(table.source)]
@@ -116,21 +115,53 @@ def _ingest(
     rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
     if SEQUENCE not in rows.columns:  # a query that names its columns: the sequence comes back by key
         rows = rows.join(sequences, list(schema.key))
-    if head.version == 0:
-        changes = diff_frame(None, rows, schema)
-    else:
-        old = semi_join(table.store.frame(spark), schema.key, newer.select(*schema.key), null_safe=False)
-        changes = _sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key).persist()
-    counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
+    loading = summary["reads"] > 0 and not summary["lasts"]
     deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE)
-    if head.version:
-        deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
-    keys = last.count()
-    accounting = _account(summary, counts, keys=keys, newer=keys if head.version == 0 else newer.count())
+    keys = summary["keys"]
+    if head.version == 0 and summary["valid"] <= DRIVER_ROWS:
+        loaded = rows.select(*schema.stored_names).toArrow()
+        counts = {INSERT: loaded.num_rows}
+        accounting = _account(summary, counts, keys=keys, newer=keys)
+        commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        dead_letters.add(letters)
+        record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
+        table.store.load(loaded, commit, record, tombstones=deleted.toArrow())
+    else:
+        if head.version == 0:
+            changes = diff_frame(None, rows, schema).persist()
+        else:
+            old = semi_join(table.store.frame(spark), schema.key, newer.select(*schema.key), null_safe=False)
+            changes = _sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key).persist()
+            deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
+        counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
+        accounting = _account(summary, counts, keys=keys, newer=newer.count())
+        commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        dead_letters.add(letters)
+        table.store.append_frame(changes, commit, origin=STREAM, kinds=counts, tombstones=deleted)
+        changes.unpersist()
+        if not loading:  # while more is about to come, the changelog alone will do
+            compact(spark, table, run_id=run_id)
+    newer.unpersist()
+    table.seen(commit)
+    return Loaded(
+        Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values())), loading=loading
+    )
+
+
+def _commit(
+    table: Table,
+    summary: dict[str, int],
+    accounting: Accounting,
+    offsets: Offsets,
+    *,
+    run_id: str,
+    batch: int,
+) -> Commit:
+    """The record of the batch. Raises TerminalError where events in and out do not balance."""
     if not accounting.balanced():
         raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
-    dead_letters.add(letters)
-    commit = replace(
+    head = table.store.commit
+    return replace(
         head,
         mode="stream",
         version=head.version + 1,
@@ -142,13 +173,6 @@ def _ingest(
         source_ms=max(head.source_ms, summary["source_ms"]),
         accounting=accounting.model_dump(),
     )
-    table.store.append_frame(changes, commit, origin=STREAM, kinds=counts, tombstones=deleted)
-    table.seen(commit)
-    changes.unpersist()
-    newer.unpersist()
-    compact(spark, table, run_id=run_id)
-    delta = Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values()))
-    return Loaded(delta, loading=summary["reads"] > 0 and not summary["lasts"])
 
 
 _META = ("topic", "partition", "offset", "key", "op", "lsn", "source_ms", "snapshot")
@@ -161,12 +185,10 @@ def _sequence_of(generation: int) -> Column:
 
 
 def _last_events(events: DataFrame) -> DataFrame:
-    """The last event of each key. Sorting whole rows is spared where no key comes twice."""
+    """The last event of each key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    if not events.groupBy("key").count().where("count > 1").limit(1).collect():
-        return events
     order = Window.partitionBy("key").orderBy(F.col("lsn").desc(), F.col("offset").desc())
     return events.withColumn("_n", F.row_number().over(order)).where("_n = 1").drop("_n")
 
@@ -217,6 +239,8 @@ def _summary(events: DataFrame) -> dict[str, int]:
         "count_if(_tombstone) AS tombstones",
         "count_if(op = 't') AS truncates",
         "count_if(_fault IS NOT NULL) AS faults",
+        "count_if(NOT _tombstone AND _fault IS NULL) AS valid",
+        "count(DISTINCT CASE WHEN NOT _tombstone AND _fault IS NULL THEN key END) AS keys",
         "count_if(op = 'r') AS reads",
         f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",
         "coalesce(max(lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",

@@ -7,7 +7,7 @@ exact: no SQL runs here, rows are only found by equality.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ class _File:
     partition: Any
     low: Mapping[str, Any]
     high: Mapping[str, Any]
-    nulls: Mapping[str, int | None]
+    rows: int
 
 
 def tuples(table: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -64,7 +64,6 @@ class SnapshotIndex:
         table = DeltaTable(str(path), version=version)
         actions = _actions(table)
         self._files = [self._file(path, action) for action in actions]
-        self.rows: int = sum(a.get("num_records") or 0 for a in actions)
         self.partitions: set[Any] = {f.partition for f in self._files} if partition else set()
 
     def _file(self, root: Path, action: Mapping[str, Any]) -> _File:
@@ -82,7 +81,7 @@ class SnapshotIndex:
             value,
             {n: action.get(f"min.{n}") for n in names},
             {n: action.get(f"max.{n}") for n in names},
-            {n: action.get(f"null_count.{n}") for n in names},
+            action.get("num_records") or 0,
         )
 
     def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
@@ -99,6 +98,18 @@ class SnapshotIndex:
             predicate = term if predicate is None else predicate & term
         dataset = ds.FileSystemDataset(fragments, self._schema, self._format, self._filesystem)
         return semi_join(dataset.to_table(filter=predicate).select(self._schema.names), columns, keys)
+
+    def read(self) -> pa.Table:
+        """All rows."""
+        fragments = [f.fragment for f in self._files]
+        if not fragments:
+            return self._schema.empty_table()
+        dataset = ds.FileSystemDataset(fragments, self._schema, self._format, self._filesystem)
+        return dataset.to_table().select(self._schema.names)
+
+    def count(self, partitions: Collection[Any] | None) -> int:
+        """Rows in these partitions, all where None, from file statistics."""
+        return sum(f.rows for f in self._files if partitions is None or f.partition in partitions)
 
     def _may_match(self, file: _File, values: Mapping[str, set[Any]], ordered: Mapping[str, Any]) -> bool:
         for column, wanted in values.items():

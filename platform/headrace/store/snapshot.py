@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from deltalake import CommitProperties, PostCommitHookProperties, write_deltalake
+
 from headrace.store.commits import Commit, history, latest
-from headrace.store.schema import TableSchema
+from headrace.store.schema import TableSchema, arrow_schema, conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +60,7 @@ class Snapshot:
         )
 
     def overwrite(self, rows: DataFrame, commit: Commit, *, partitions: list[str] | None) -> None:
-        """Replace the named partitions (all rows where None) in one commit.
+        """Replace the named partitions (all rows where None) in one commit, by a Spark job.
 
         Delta itself verifies that every row lies in the replaced partitions.
         """
@@ -67,8 +70,29 @@ class Snapshot:
             .mode("overwrite")
             .option("userMetadata", commit.encode())
         )
-        if partitions is not None and self.schema.partition is not None:
-            column = f"`{self.schema.partition}`"
-            listed = ", ".join("'" + p.replace("'", "''") + "'" for p in partitions)
-            writer = writer.option("replaceWhere", f"{column} IN ({listed})")
+        predicate = self._predicate(partitions)
+        if predicate is not None:
+            writer = writer.option("replaceWhere", predicate)
         writer.save(str(self.path))
+
+    def overwrite_local(self, rows: pa.Table, commit: Commit, *, partitions: list[str] | None) -> None:
+        """As `overwrite`, from the driver: many small files cost a Spark job more than their rows."""
+        write_deltalake(
+            str(self.path),
+            conform(rows, arrow_schema(self.schema.stored)),
+            mode="overwrite",
+            predicate=self._predicate(partitions),
+            partition_by=[self.schema.partition] if self.schema.partition else None,
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": commit.encode()}, max_commit_retries=0
+            ),
+            post_commithook_properties=PostCommitHookProperties(
+                create_checkpoint=True, cleanup_expired_logs=False
+            ),
+        )
+
+    def _predicate(self, partitions: list[str] | None) -> str | None:
+        if partitions is None or self.schema.partition is None:
+            return None
+        listed = ", ".join("'" + p.replace("'", "''") + "'" for p in partitions)
+        return f"{self.schema.partition} IN ({listed})"

@@ -20,6 +20,7 @@ from headrace.store.schema import (
     DELETE,
     INSERT,
     KIND,
+    STREAM,
     UPDATE_AFTER,
     VERSION,
     TableSchema,
@@ -52,6 +53,14 @@ class Head:
             keep = [i for i, k in enumerate(tuples(found, self.key)) if k not in self.tail.keys]
             found = found.take(pa.array(keep, pa.int64()))
         return pa.concat_tables([found, self.tail.find(columns, keys)]).combine_chunks()
+
+    def read(self) -> pa.Table:
+        """All live rows, stored columns: for tables that fit the driver."""
+        found = self.index.read()
+        if self.tail.keys and found.num_rows:
+            keep = [i for i, k in enumerate(tuples(found, self.key)) if k not in self.tail.keys]
+            found = found.take(pa.array(keep, pa.int64()))
+        return pa.concat_tables([found, self.tail.rows]).combine_chunks()
 
 
 class StoredTable:
@@ -95,7 +104,10 @@ class StoredTable:
         statistics = {"delta.dataSkippingStatsColumns": VERSION}
         partition = [self.schema.partition] if self.schema.partition else None
         _create(self.changelog.path, self.schema.logged, None, statistics, record)
-        _create(self.snapshot.path, self.schema.stored, partition, {}, record)
+        # delta-rs rounds the statistics of decimals to floats: better none than such.
+        exact = [n for n, kind in self.schema.stored if not kind.startswith(_INEXACT)]
+        statistics_of_rows = {"delta.dataSkippingStatsColumns": ",".join(exact)} if exact else {}
+        _create(self.snapshot.path, self.schema.stored, partition, statistics_of_rows, record)
 
     def open(self) -> None:
         """Read the newest commit back from the log, and the tail after the snapshot into the driver."""
@@ -143,6 +155,21 @@ class StoredTable:
             self._tail.add(changes, commit.version)
             self._commit = commit
 
+    def load(self, rows: pa.Table, commit: Commit, snapshot: Commit, *, tombstones: pa.Table | None) -> None:
+        """Commit the first rows of an empty table from the driver: changelog, then snapshot.
+
+        Args:
+            snapshot: record of the snapshot's commit.
+        """
+        inserted = rows.append_column(KIND, pa.array([INSERT] * rows.num_rows, pa.string()))
+        commit = replace(commit, rows=rows.num_rows)
+        self.changelog.append(inserted, commit, origin=STREAM, tombstones=tombstones)
+        with self._lock:
+            self._commit = commit
+            self._cold_through = commit.version
+        self.snapshot.overwrite_local(rows, snapshot, partitions=None)
+        self.adopt(self.snapshot.newest())
+
     def _counted(self, commit: Commit, kinds: Mapping[str, int]) -> Commit:
         return replace(commit, rows=self._commit.rows + kinds.get(INSERT, 0) - kinds.get(DELETE, 0))
 
@@ -188,7 +215,7 @@ class StoredTable:
         if pin.compacted == version:
             return base
         changes = self.changelog.frame(spark, pin.compacted, version)
-        if pin.compacted == 0 and version == 1 and not self.head_index().rows:
+        if pin.compacted == 0 and version == 1 and not self.head_index().count(None):
             return changes.select(*self.schema.stored_names)  # the first load: nothing to fold it into
         return fold(base, changes, self.schema)
 
@@ -210,6 +237,9 @@ class StoredTable:
         )
         rows = spark.createDataFrame(head.tail.rows, types)
         return _without(base, changed, key).unionByName(rows)
+
+
+_INEXACT = ("decimal", "float", "double", "binary", "array", "map", "struct", "boolean", "variant")
 
 
 def _create(
