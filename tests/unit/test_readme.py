@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from pydantic_core import PydanticUndefined
 from typer.core import TyperGroup
 
 from headrace.cli.main import app
@@ -97,6 +98,17 @@ def test_the_example_is_the_layer_file() -> None:
 def test_every_setting_is_listed() -> None:
     named = re.findall(r"`(\w+)`", " ".join(first for first, *_ in rows(section("Settings"))))
     assert sorted(named) == sorted(Settings.model_fields)
+
+
+def test_the_defaults_are_those_of_the_settings() -> None:
+    for first, shown, _ in rows(section("Settings")):
+        for name, default in zip(re.findall(r"`(\w+)`", first), shown.split(", "), strict=False):
+            value = Settings.model_fields[name].get_default()
+            if name == "home":  # made from where headrace is
+                continue
+            written = default.strip("`")
+            same = float(written) == value if isinstance(value, float) else written == str(value)
+            assert same or (written == "" and value in (None, PydanticUndefined)), first
 
 
 def test_the_versions_are_the_pinned_ones() -> None:
