@@ -6,7 +6,7 @@ CREATE MATERIALIZED TABLE dws.partition_word_count (
 COMMENT 'Words seen per user and hour'
 PARTITIONED BY (logdate)
 WITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')
-FRESHNESS = INTERVAL '10' SECOND
+FRESHNESS = INTERVAL '1' MINUTE
 AS
 SELECT logdate, user_id, COUNT(*) AS cnt
 FROM dwd.partition_word_count

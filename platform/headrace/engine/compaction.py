@@ -72,7 +72,7 @@ def write_local(
     store = table.store
     commit = snapshot_commit(table, version=version, compacted=compacted, run_id=run_id)
     store.snapshot.overwrite_local(rows, commit, partitions=partitions)
-    store.adopt(store.snapshot.newest())
+    store.adopt(store.snapshot.newest(), rows=rows if partitions is None else None)
     log.debug("%s: snapshot at version %s, %s rows", table.name, compacted, rows.num_rows)
 
 

@@ -42,6 +42,15 @@ log = logging.getLogger(__name__)
 Cut = dict[TableName, int]
 """Changelog version of every table of the flow at one position of the source."""
 
+BATCHES_PER_FRESHNESS = 40
+"""Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough."""
+
+TRAILING_SECONDS = 1.0
+"""Average refresh after which a table that nothing reads leaves the critical path of its flow."""
+
+SMOOTHING = 0.3
+"""Weight of the newest refresh in that average."""
+
 WIDTH = 2
 """Tables refreshed at the same time: planning is a single-core matter."""
 
@@ -88,7 +97,11 @@ class Flow:
         self._cuts: dict[str, Future[Cut]] = {}
         self._pool = ThreadPoolExecutor(WIDTH, thread_name_prefix=f"flow-{name}")
         self._loading: set[str] = set()
-        self.batch_seconds = 0.0
+        consumed = {u for t in tables for u in registry.upstreams(t)}
+        self._leaves = {t.name for t in tables} - consumed
+        self._seconds: dict[TableName, float] = {}
+        self._underway: set[TableName] = set()
+        self._trailing = ThreadPoolExecutor(1, thread_name_prefix=f"trailing-{name}")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -97,6 +110,11 @@ class Flow:
         sources = [t.spec.source for t in self.tables if t.spec.source is not None]
         markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in sources}
         return [*(s.topic for s in sources), *sorted(markers)]
+
+    def interval(self) -> float:
+        """Seconds between two micro-batches: a small part of the tightest freshness in the flow."""
+        declared = [t.spec.freshness.total_seconds() for t in self.tables if t.spec.freshness]
+        return min(declared, default=0.0) / BATCHES_PER_FRESHNESS
 
     def start(self, active: Iterable[TableName]) -> None:
         """Start from the recorded frontiers. Raises NeedsResync where Kafka lost what comes next."""
@@ -123,7 +141,7 @@ class Flow:
             stream.writeStream.queryName(f"{self.name}-{self.run_id}")
             .foreachBatch(self._process)
             .option("checkpointLocation", str(self._checkpoint))
-            .trigger(processingTime="0 seconds")
+            .trigger(processingTime=f"{int(1000 * self.interval())} milliseconds")
             .start()
         )
 
@@ -137,6 +155,7 @@ class Flow:
     def close(self) -> None:
         self.stop()
         self._pool.shutdown(wait=True)
+        self._trailing.shutdown(wait=True)
 
     def failure(self) -> str | None:
         """Why the streaming query itself ended, or None while it runs."""
@@ -186,8 +205,7 @@ class Flow:
             else:
                 self._large(ends, batch_id)
             self.position = ends
-        self.batch_seconds = time.monotonic() - begun
-        log.debug("%s: batch %s in %.3f s", self.name, batch_id, self.batch_seconds)
+        log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)
         failpoint("flow.before_checkpoint")
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
@@ -256,12 +274,39 @@ class Flow:
         """Advance the derived tables, upstreams first, independent ones at the same time."""
         if self._loading:
             return  # the source is still being read for the first time: derive once, from all of it
-        waiting = [t for t in self.tables if t.spec.source is None]
+        trailing = [t for t in self.tables if t.spec.source is None and self._trails(t)]
+        waiting = [t for t in self.tables if t.spec.source is None and t not in trailing]
         while waiting:
             names = {t.name for t in waiting}
             ready = [t for t in waiting if not names & set(self._registry.upstreams(t))]
             known = known | self._level(ready, partial(self._advance, known=known, batch_id=batch_id))
             waiting = [t for t in waiting if t not in ready]
+        for table in trailing:
+            self._trail(table)
+
+    def _trails(self, table: Table) -> bool:
+        """A table that nothing in the flow reads and that takes long: the others do not wait for it."""
+        return table.name in self._leaves and self._seconds.get(table.name, 0.0) > TRAILING_SECONDS
+
+    def _trail(self, table: Table) -> None:
+        """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
+        if table.name in self._underway or table.name not in self.active:
+            return
+        self._underway.add(table.name)
+
+        def catch_up() -> None:
+            try:
+                while table.name in self.active and self._query is not None and self._behind(table):
+                    self._guarded(table, partial(self._advance, known={}, batch_id=-1))
+            finally:
+                self._underway.discard(table.name)
+
+        self._trailing.submit(catch_up)
+
+    def _behind(self, table: Table) -> bool:
+        reached = {**table.store.commit.upstreams, **table.covered}
+        upstreams = self._registry.upstreams(table).items()
+        return any(u.store.version > reached.get(str(n), 0) for n, u in upstreams)
 
     def _advance(self, table: Table, *, known: dict[TableName, Delta], batch_id: int) -> Delta | None:
         return advance(self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id)
@@ -279,7 +324,11 @@ class Flow:
         begun = time.monotonic()
         try:
             delta = refresh(table)
-            log.debug("%s: %.3f s", table.name, time.monotonic() - begun)
+            seconds = time.monotonic() - begun
+            if delta is not None:
+                log.debug("%s: %s changes in %.3f s", table.name, delta.count, seconds)
+                was = self._seconds.get(table.name, seconds)
+                self._seconds[table.name] = was + SMOOTHING * (seconds - was)
         except Exception as error:  # isolation: one table's failure is its own
             if not isinstance(error, NeedsResync):
                 log.exception("%s left flow %s", table.name, self.name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot import exp
 
+from headrace.engine.query import local
 from headrace.engine.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import TableName
@@ -58,13 +59,9 @@ def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
     for node in tree.find_all(exp.Table):
         if not node.db and node.name in ctes:
             continue
-        name = TableName(node.db.lower(), node.name.lower())
-        if name not in registry.tables or node.catalog:
-            shown = ".".join(p for p in (node.catalog, node.db, node.name) if p)
-            raise UnknownName(f"no table `{shown}`; {did_you_mean(shown, map(str, registry.tables))}")
-        table = registry[name]
+        table = _table(registry, node)
         view = f"hr_{uuid.uuid4().hex}"
-        table.store.frame(spark).select(*table.store.schema.names).createOrReplaceTempView(view)
+        _rows(spark, table, pinned_columns(tree, node, table)).createOrReplaceTempView(view)
         views.append(view)
         first, last = node.args["db"].meta, node.this.meta
         alias = "" if node.args.get("alias") else f" AS `{node.name}`"
@@ -78,3 +75,46 @@ def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
+
+
+def _table(registry: Registry, node: exp.Table) -> Table:
+    name = TableName(node.db.lower(), node.name.lower())
+    if name not in registry.tables or node.catalog:
+        shown = ".".join(p for p in (node.catalog, node.db, node.name) if p)
+        raise UnknownName(f"no table `{shown}`; {did_you_mean(shown, map(str, registry.tables))}")
+    return registry[name]
+
+
+def _rows(spark: SparkSession, table: Table, pinned: dict[str, str | int]) -> DataFrame:
+    """The table's live rows; where the query pins columns, only the rows it can use."""
+    store = table.store
+    if not pinned or store.cold:
+        return store.frame(spark).select(*store.schema.names)
+    found = store.head().find(tuple(pinned), {tuple(pinned.values())})
+    return local(spark, found, store.schema.columns)
+
+
+def pinned_columns(tree: exp.Expr, node: exp.Table, table: Table) -> dict[str, str | int]:
+    """Columns that the query compares with one literal, in a WHERE that every row must pass.
+
+    Only a plain SELECT from this one table is looked at, and only literals of the column's own type: rows
+    with another value can never reach the result, so leaving them out changes nothing.
+    """
+    scope = node.find_ancestor(exp.Select)
+    where = scope.args.get("where") if scope is not None else None
+    if scope is not tree or where is None or scope.args.get("joins") or tree.find(exp.Subquery):
+        return {}
+    types = dict(table.store.schema.columns)
+    pinned: dict[str, str | int] = {}
+    for term in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        term = term.unnest()
+        if not isinstance(term, exp.EQ) or not isinstance(term.this, exp.Column):
+            continue
+        literal, name = term.expression, term.this.name.lower()
+        if not isinstance(literal, exp.Literal):
+            continue
+        if literal.is_string and types.get(name) == "string":
+            pinned[name] = literal.this
+        elif literal.is_int and types.get(name) in ("int", "bigint"):
+            pinned[name] = int(literal.this)
+    return pinned

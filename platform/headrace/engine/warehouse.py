@@ -200,7 +200,8 @@ class Warehouse:
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
         """Rows of a SELECT over live tables."""
-        frame = views.select(batch_session(self._session()), self._registry, sql)
+        self._session()
+        frame = views.select(self._sessions.flow, self._registry, sql)
         return (frame if limit is None else frame.limit(limit)).toArrow()
 
     def _session(self) -> SparkSession:

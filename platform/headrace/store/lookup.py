@@ -18,6 +18,8 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from headrace.store.schema import conform
+
 KeySet = set[tuple[Any, ...]]
 
 
@@ -46,8 +48,12 @@ def semi_join(table: pa.Table, columns: Sequence[str], keys: KeySet) -> pa.Table
     return table.take(pa.array(keep, pa.int64())) if len(keep) < table.num_rows else table
 
 
+MEMORY_ROWS = 1_000_000
+"""Rows up to which a snapshot is kept in memory: opening its files costs more than holding them."""
+
+
 class SnapshotIndex:
-    """The files of one snapshot version, with what their statistics say.
+    """The files of one snapshot version, with what their statistics say; small ones also their rows.
 
     Args:
         path: the snapshot's Delta table.
@@ -64,6 +70,7 @@ class SnapshotIndex:
         table = DeltaTable(str(path), version=version)
         actions = _actions(table)
         self._files = [self._file(path, action) for action in actions]
+        self._rows: pa.Table | None = None
         self.partitions: set[Any] = {f.partition for f in self._files} if partition else set()
 
     def _file(self, root: Path, action: Mapping[str, Any]) -> _File:
@@ -84,8 +91,20 @@ class SnapshotIndex:
             action.get("num_records") or 0,
         )
 
+    def warm(self, rows: pa.Table | None = None) -> None:
+        """Hold the rows in memory where they fit.
+
+        Args:
+            rows: the snapshot's rows, where the caller has them. Default: read them.
+        """
+        if self._rows is None and self.count(None) <= MEMORY_ROWS:
+            self._rows = conform(self.read() if rows is None else rows, self._schema).combine_chunks()
+
     def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
         """Rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
+        self.warm()
+        if self._rows is not None:
+            return semi_join(self._rows, columns, keys)
         values = {c: {k[i] for k in keys} for i, c in enumerate(columns)}
         ordered = {c: _sorted(v) for c, v in values.items()}
         fragments = [f.fragment for f in self._files if self._may_match(f, values, ordered)]
@@ -101,6 +120,8 @@ class SnapshotIndex:
 
     def read(self) -> pa.Table:
         """All rows."""
+        if self._rows is not None:
+            return self._rows
         fragments = [f.fragment for f in self._files]
         if not fragments:
             return self._schema.empty_table()

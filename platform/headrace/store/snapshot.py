@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+KEPT_PLANS = 2
+"""Snapshot versions behind the newest whose plans are kept."""
+
+
 @dataclass(frozen=True)
 class Pin:
     """A snapshot version that readers may use.
@@ -35,6 +39,7 @@ class Snapshot:
     def __init__(self, path: Path, schema: TableSchema) -> None:
         self.path = path
         self.schema = schema
+        self._frames: dict[tuple[int, int], DataFrame] = {}
 
     def newest(self) -> Pin:
         found = latest(self.path)
@@ -52,6 +57,16 @@ class Snapshot:
         raise LookupError(f"no snapshot of {self.path} at or before version {version} is left")
 
     def frame(self, spark: SparkSession, pin: Pin) -> DataFrame:
+        """The pinned rows. The plan is kept: reading the log again costs more than a small query."""
+        key = (id(spark), pin.delta)
+        known = self._frames.get(key)
+        if known is None:
+            known = self._frames[key] = self._read(spark, pin)
+            for old in [k for k in self._frames if k[1] < pin.delta - KEPT_PLANS]:
+                self._frames.pop(old, None)
+        return known
+
+    def _read(self, spark: SparkSession, pin: Pin) -> DataFrame:
         return (
             spark.read.format("delta")
             .option("versionAsOf", pin.delta)

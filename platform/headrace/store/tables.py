@@ -168,7 +168,7 @@ class StoredTable:
             self._commit = commit
             self._cold_through = commit.version
         self.snapshot.overwrite_local(rows, snapshot, partitions=None)
-        self.adopt(self.snapshot.newest())
+        self.adopt(self.snapshot.newest(), rows=rows)
 
     def _counted(self, commit: Commit, kinds: Mapping[str, int]) -> Commit:
         return replace(commit, rows=self._commit.rows + kinds.get(INSERT, 0) - kinds.get(DELETE, 0))
@@ -193,9 +193,14 @@ class StoredTable:
             self._commit = commit
             self._cold_through = commit.version
 
-    def adopt(self, pin: Pin) -> None:
-        """Use a newer snapshot, and drop from the tail what it holds."""
+    def adopt(self, pin: Pin, *, rows: pa.Table | None = None) -> None:
+        """Use a newer snapshot, and drop from the tail what it holds.
+
+        Args:
+            rows: all rows of the snapshot, where the caller has them in stored columns.
+        """
         index = self._open_index(pin)
+        index.warm(rows)
         with self._lock:
             self._pin, self._index = pin, index
             self._tail.cut(pin.compacted)
