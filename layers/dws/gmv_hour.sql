@@ -7,7 +7,7 @@ CREATE MATERIALIZED TABLE dws.gmv_hour (
 COMMENT 'Orders, distinct buyers and paid amount per hour'
 PARTITIONED BY (logdate)
 WITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')
-FRESHNESS = INTERVAL '10' SECOND
+FRESHNESS = INTERVAL '30' SECOND
 AS
 SELECT
   logdate,

@@ -7,7 +7,7 @@ CREATE MATERIALIZED TABLE dws.top_products (
 COMMENT 'The ten products that sold for most in each hour'
 PARTITIONED BY (logdate)
 WITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')
-FRESHNESS = INTERVAL '10' SECOND
+FRESHNESS = INTERVAL '1' MINUTE
 AS
 SELECT logdate, rank, product_id, product_name, category, quantity, amount
 FROM (

@@ -13,7 +13,7 @@ from headrace.engine.query import run
 from headrace.engine.table import Registry, Table
 from headrace.errors import SpecError
 from headrace.planner import analyze
-from headrace.planner.modes import refresh_mode
+from headrace.planner.modes import effective_freshness, refresh_mode
 from headrace.sources.postgres import SourceSchema
 from headrace.spec import Project
 from headrace.spec.columns import check_columns
@@ -54,7 +54,14 @@ def assemble(
         schema = TableSchema(columns[spec.name], keys[spec.name], spec.partition_column, source is not None)
         store = StoredTable(spec.name, warehouse, schema)
         registry.tables[spec.name] = Table(
-            spec, plan, mode, reason, store, template_hash(spec, schema), source
+            spec,
+            plan,
+            mode,
+            reason,
+            store,
+            template_hash(spec, schema),
+            source,
+            effective_freshness(spec, project)[0],
         )
     return registry
 

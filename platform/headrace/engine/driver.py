@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.diff import diff_local
-from headrace.engine.query import VIOLATED, local, run, with_violations
+from headrace.engine.query import VIOLATED, local, run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.errors import ConstraintViolated
 from headrace.planner.paths import Path, Step
@@ -83,7 +83,7 @@ class TooLarge(Exception):
 ROWS_LIMIT = 50_000
 """Rows of the table itself that the driver compares; more are worth a distributed job."""
 
-INPUT_LIMIT = 200_000
+INPUT_LIMIT = 500_000
 """Upstream rows that the driver hands to a local query."""
 
 
@@ -107,10 +107,8 @@ def affected_changes(
     restricted = _restrict(strategy, [heads[n] for n in names], affected)  # type: ignore[index]
     if old.num_rows > ROWS_LIMIT or any(r.num_rows > INPUT_LIMIT for r in restricted.values()):
         raise TooLarge
-    inputs = [
-        local(spark, restricted[i], upstreams[n].store.schema.columns)  # type: ignore[index]
-        for i, n in enumerate(names)
-    ]
+    schemas = [upstreams[n].store.schema for n in names]  # type: ignore[index]
+    inputs = [local(spark, restricted[i], used_columns(table.spec, s.columns)) for i, s in enumerate(schemas)]
     result = with_violations(run(spark, table.spec, inputs), table.spec).toArrow()
     check_violations(result, table)
     return diff_local(old, result, schema, table=str(table.name))

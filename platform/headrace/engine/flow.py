@@ -42,10 +42,16 @@ log = logging.getLogger(__name__)
 Cut = dict[TableName, int]
 """Changelog version of every table of the flow at one position of the source."""
 
-BATCHES_PER_FRESHNESS = 40
+BATCHES_PER_FRESHNESS = 10
 """Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough."""
 
-TRAILING_SECONDS = 1.0
+LOOSE = 2.0
+"""Times the flow's tightest freshness beyond which a table goes its own pace."""
+
+TRAILS_PER_FRESHNESS = 4
+"""Refreshes of a trailing table within its declared freshness, at most."""
+
+TRAILING_SECONDS = 1.5
 """Average refresh after which a table that nothing reads leaves the critical path of its flow."""
 
 SMOOTHING = 0.3
@@ -98,10 +104,13 @@ class Flow:
         self._pool = ThreadPoolExecutor(WIDTH, thread_name_prefix=f"flow-{name}")
         self._loading: set[str] = set()
         consumed = {u for t in tables for u in registry.upstreams(t)}
+        declared = [t.spec.freshness.total_seconds() for t in tables if t.spec.freshness]
+        self._tightest = min(declared, default=0.0)
         self._leaves = {t.name for t in tables} - consumed
         self._seconds: dict[TableName, float] = {}
         self._underway: set[TableName] = set()
-        self._trailing = ThreadPoolExecutor(1, thread_name_prefix=f"trailing-{name}")
+        self._trailed: dict[TableName, float] = {}
+        self._trailing = ThreadPoolExecutor(max(1, len(tables)), thread_name_prefix=f"trailing-{name}")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -113,8 +122,7 @@ class Flow:
 
     def interval(self) -> float:
         """Seconds between two micro-batches: a small part of the tightest freshness in the flow."""
-        declared = [t.spec.freshness.total_seconds() for t in self.tables if t.spec.freshness]
-        return min(declared, default=0.0) / BATCHES_PER_FRESHNESS
+        return self._tightest / BATCHES_PER_FRESHNESS
 
     def start(self, active: Iterable[TableName]) -> None:
         """Start from the recorded frontiers. Raises NeedsResync where Kafka lost what comes next."""
@@ -285,23 +293,36 @@ class Flow:
             self._trail(table)
 
     def _trails(self, table: Table) -> bool:
-        """A table that nothing in the flow reads and that takes long: the others do not wait for it."""
+        """A table with a much looser freshness, or a slow one that nothing here reads: others do not wait."""
+        if self._freshness(table) > LOOSE * self._tightest:
+            return True
         return table.name in self._leaves and self._seconds.get(table.name, 0.0) > TRAILING_SECONDS
+
+    def _freshness(self, table: Table) -> float:
+        """Declared seconds, or those of the tightest consumer."""
+        return table.freshness.total_seconds() if table.freshness is not None else self._tightest
 
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
-        if table.name in self._underway or table.name not in self.active:
+        if table.name in self._underway or self._query is None or not self._behind(table):
             return
         self._underway.add(table.name)
+        pace = self._freshness(table) / TRAILS_PER_FRESHNESS
+        pause = self._trailed.get(table.name, 0.0) + pace - time.monotonic()
+        timer = threading.Timer(max(0.0, pause), self._trailing.submit, (self._catch_up, table))
+        timer.daemon = True
+        timer.start()
 
-        def catch_up() -> None:
-            try:
-                while table.name in self.active and self._query is not None and self._behind(table):
-                    self._guarded(table, partial(self._advance, known={}, batch_id=-1))
-            finally:
-                self._underway.discard(table.name)
-
-        self._trailing.submit(catch_up)
+    def _catch_up(self, table: Table) -> None:
+        self._trailed[table.name] = time.monotonic()
+        try:
+            if table.name in self.active and self._query is not None:
+                self._guarded(table, partial(self._advance, known={}, batch_id=-1))
+        finally:
+            self._underway.discard(table.name)
+        for trailing in self.tables:
+            if trailing.spec.source is None and trailing.name in self.active and self._trails(trailing):
+                self._trail(trailing)
 
     def _behind(self, table: Table) -> bool:
         reached = {**table.store.commit.upstreams, **table.covered}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from sqlglot import exp
 
 from headrace.spec.model import TableSpec, Violation
 from headrace.spec.partitions import open_range
 from headrace.spec.rendering import render
-from headrace.store.schema import TableSchema, spark_type
+from headrace.store.schema import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +63,19 @@ def run(
     return result
 
 
+def used_columns(spec: TableSpec, columns: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The columns of an upstream that the query can read: those it names anywhere, all where it says `*`."""
+    named = _named(spec)
+    return columns if named is None else tuple(c for c in columns if c[0].lower() in named) or columns
+
+
+@lru_cache(maxsize=1024)
+def _named(spec: TableSpec) -> frozenset[str] | None:
+    if any(not isinstance(star.parent, exp.Count) for star in spec.query_ast.find_all(exp.Star)):
+        return None
+    return frozenset(name.name.lower() for name in spec.query_ast.find_all(exp.Identifier))
+
+
 def with_violations(result: DataFrame, spec: TableSpec) -> DataFrame:
     """`result` with one boolean column per FAIL constraint, true where the row breaks it."""
     from pyspark.sql import functions as F
@@ -70,8 +85,3 @@ def with_violations(result: DataFrame, spec: TableSpec) -> DataFrame:
             broken = F.expr(f"not coalesce({constraint.expression}, false)")
             result = result.withColumn(f"{VIOLATED}{position}", broken)
     return result
-
-
-def upstream_columns(schema: TableSchema) -> tuple[tuple[str, str], ...]:
-    """What a query sees of a table: its own columns, none of the bookkeeping."""
-    return schema.columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -31,6 +32,8 @@ class Table:
     store: StoredTable
     template: str
     source: SourceSchema | None = None
+    freshness: timedelta | None = None
+    """Declared, or of the tightest consumer."""
     covered: dict[str, int] = field(default_factory=dict)
     """Upstream versions found to change nothing since the recorded frontier; in memory only."""
 

@@ -48,6 +48,23 @@ def semi_join(table: pa.Table, columns: Sequence[str], keys: KeySet) -> pa.Table
     return table.take(pa.array(keep, pa.int64())) if len(keep) < table.num_rows else table
 
 
+def anti_join(table: pa.Table, columns: Sequence[str], keys: KeySet) -> pa.Table:
+    """Rows of `table` whose tuple of `columns` is none of `keys`, NULL-safe."""
+    if not keys or not table.num_rows:
+        return table
+    suspects = None  # a vectorised first cut: most rows share no value with any key
+    for position, column in enumerate(columns):
+        wanted = pa.array({k[position] for k in keys}, table.schema.field(column).type)
+        mask = pc.is_in(table.column(column), wanted)
+        suspects = mask if suspects is None else pc.and_(suspects, mask)
+    if len(columns) > 1:
+        places = pc.indices_nonzero(suspects).to_pylist()
+        rows = tuples(table.take(pa.array(places, pa.int64())), columns)
+        gone = [p for p, row in zip(places, rows, strict=True) if row in keys]
+        suspects = pc.is_in(pa.array(range(table.num_rows), pa.int64()), pa.array(gone, pa.int64()))
+    return table.filter(pc.invert(suspects))
+
+
 MEMORY_ROWS = 1_000_000
 """Rows up to which a snapshot is kept in memory: opening its files costs more than holding them."""
 

@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
 from headrace.store.commits import Commit, latest
-from headrace.store.lookup import KeySet, SnapshotIndex, tuples
+from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
 from headrace.store.schema import (
     DELETE,
     INSERT,
@@ -49,17 +49,13 @@ class Head:
     def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
         """Live rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
         found = self.index.find(columns, keys)
-        if self.tail.keys and found.num_rows:
-            keep = [i for i, k in enumerate(tuples(found, self.key)) if k not in self.tail.keys]
-            found = found.take(pa.array(keep, pa.int64()))
+        found = anti_join(found, self.key, self.tail.keys)
         return pa.concat_tables([found, self.tail.find(columns, keys)]).combine_chunks()
 
     def read(self) -> pa.Table:
         """All live rows, stored columns: for tables that fit the driver."""
         found = self.index.read()
-        if self.tail.keys and found.num_rows:
-            keep = [i for i, k in enumerate(tuples(found, self.key)) if k not in self.tail.keys]
-            found = found.take(pa.array(keep, pa.int64()))
+        found = anti_join(found, self.key, self.tail.keys)
         return pa.concat_tables([found, self.tail.rows]).combine_chunks()
 
 
