@@ -51,13 +51,21 @@ def sql(
 
 
 def refresh(
-    table: Table, start: Start = None, end: End = None, project: Project = None, as_json: Json = False
+    table: Table,
+    start: Start = None,
+    end: End = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The whole table, and its new definition.")
+    ] = False,
+    project: Project = None,
+    as_json: Json = False,
 ) -> None:
     """Backfill: recompute partitions A to B.
 
     By the table's own SQL, beside its stream, which goes on.
     """
-    clause = partition_clause(find_project(project), [table], start, end, required=True)
+    directory = find_project(project)
+    clause = " ALL" if everything else partition_clause(directory, [table], start, end, required=True)
     result = _run(project, f"ALTER MATERIALIZED TABLE {table} REFRESH{clause}")
     if as_json:
         print_json(result)

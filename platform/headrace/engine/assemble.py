@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from headrace.engine.query import run
 from headrace.engine.table import Registry, Table
 from headrace.errors import SpecError
 from headrace.planner import analyze
+from headrace.planner.lint import lint
 from headrace.planner.modes import effective_freshness, refresh_mode
 from headrace.sources.postgres import SourceSchema
 from headrace.spec import Project
@@ -23,6 +25,8 @@ from headrace.store.tables import StoredTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -49,6 +53,7 @@ def assemble(
         columns[spec.name] = _query_columns(spark, spec, columns)
         keys[spec.name] = source.key if source is not None else spec.primary_key
         _check_key(spec, keys[spec.name], columns[spec.name])
+        _lint(spec, keys, columns)
         plan = analyze(spec, keys, {name: tuple(c for c, _ in cs) for name, cs in columns.items()})
         mode, reason = refresh_mode(spec, threshold, project)
         schema = TableSchema(columns[spec.name], keys[spec.name], spec.partition_column, source is not None)
@@ -64,6 +69,19 @@ def assemble(
             effective_freshness(spec, project)[0],
         )
     return registry
+
+
+def _lint(
+    spec: TableSpec,
+    keys: Mapping[TableName | SourceTable, tuple[str, ...]],
+    columns: Mapping[TableName | SourceTable, Columns],
+) -> None:
+    """Refuse what cannot be equal in stream and batch; log what only may not be."""
+    names = {name: tuple(c for c, _ in cs) for name, cs in columns.items()}
+    for finding in lint(spec, keys=keys, columns=names):
+        if finding.level == "error":
+            raise finding.error()
+        log.warning("%s: %s: %s", finding.location, finding.expression, finding.message)
 
 
 def template_hash(spec: TableSpec, schema: TableSchema) -> str:

@@ -117,7 +117,8 @@ def _correction(table: Table, head: Commit, *, run_id: str) -> Commit:
 def _commit(table: Table, corrections: pa.Table, at: int, *, run_id: str) -> Counter[str]:
     """Append the corrections of keys that nothing has changed since `at`. Returns rows by kind."""
     store = table.store
-    if not corrections.num_rows:
+    adopts = store.commit.template != table.template  # the range is the whole table: see `Warehouse.refresh`
+    if not corrections.num_rows and not adopts:
         return Counter()
     with store.writing:
         head = store.commit
@@ -125,7 +126,7 @@ def _commit(table: Table, corrections: pa.Table, at: int, *, run_id: str) -> Cou
         moved = set(tuples(since, store.schema.key))
         keep = [i for i, k in enumerate(tuples(corrections, store.schema.key)) if k not in moved]
         corrections = corrections.take(pa.array(keep, pa.int64()))
-        if corrections.num_rows:
+        if corrections.num_rows or adopts:
             store.append(corrections, _correction(table, head, run_id=run_id), origin=BACKFILL)
     return Counter(corrections.column(KIND).to_pylist())
 

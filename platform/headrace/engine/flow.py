@@ -25,7 +25,7 @@ from headrace.engine.failpoints import failpoint
 from headrace.engine.ingest import ingest
 from headrace.engine.ingest_cluster import Loaded, ingest_frame
 from headrace.engine.table import Delta, Registry, Table
-from headrace.errors import NeedsResync
+from headrace.errors import NeedsResync, TransientError
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
 from headrace.sources.postgres import MARKER_TABLE
@@ -56,6 +56,11 @@ TRAILING_SECONDS = 1.5
 
 SMOOTHING = 0.3
 """Weight of the newest refresh in that average."""
+
+
+class CutMissed(TransientError):
+    """The flow went over a position in a batch too large to be divided there."""
+
 
 WIDTH = 2
 """Tables refreshed at the same time: planning is a single-core matter."""
@@ -254,6 +259,9 @@ class Flow:
             return found.delta
 
         known = self._stg(refresh)
+        for token in [t for t in self._cuts if not self._cuts[t].done()]:
+            # A batch of this size is not divided: whoever waits asks again.
+            self._cuts.pop(token).set_exception(CutMissed(f"a batch too large to divide passed {token}"))
         self._derived(known, batch_id)
 
     def _ingest_large(self, table: Table, ends: Offsets, batch_id: int) -> Loaded | None:

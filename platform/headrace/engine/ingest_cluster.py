@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.engine.batch import parse
-from headrace.engine.cluster import semi_join
+from headrace.engine.cluster import check_changes, semi_join
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
 from headrace.engine.diff import diff_frame
+from headrace.engine.driver import check_violations
 from headrace.engine.ingest import decode, source_columns
-from headrace.engine.query import run
+from headrace.engine.query import run, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
@@ -119,7 +120,9 @@ def _ingest(
     deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE)
     keys = summary["keys"]
     if head.version == 0 and summary["valid"] <= DRIVER_ROWS:
-        loaded = rows.select(*schema.stored_names).toArrow()
+        checked = with_violations(rows, table.spec).toArrow()
+        check_violations(checked, table)
+        loaded = checked.select(list(schema.stored_names))
         counts = {INSERT: loaded.num_rows}
         accounting = _account(summary, counts, keys=keys, newer=keys)
         commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
@@ -133,6 +136,7 @@ def _ingest(
             old = semi_join(table.store.frame(spark), schema.key, newer.select(*schema.key), null_safe=False)
             changes = _sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key).persist()
             deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
+        check_changes(changes, table)
         counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
         accounting = _account(summary, counts, keys=keys, newer=newer.count())
         commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)

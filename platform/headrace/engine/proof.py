@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.engine.advance import Sessions
 from headrace.engine.backfill import backfill
-from headrace.engine.flow import Cut, Flow
+from headrace.engine.flow import Cut, CutMissed, Flow
 from headrace.engine.parity import compare, verify_batch, verify_topic
 from headrace.engine.rows import in_range, source_rows
 from headrace.engine.table import Registry, Table
@@ -24,8 +24,8 @@ from headrace.sources.topics import Topics
 CUT_SECONDS = 60.0
 """How long a marker row may take from the source's commit through the flow."""
 
-ATTEMPTS = 2
-"""A difference from the source counts where it is there at two positions: a message that Kafka acknowledged
+ATTEMPTS = 3
+"""A difference from the source counts where it is there at three positions: a message that Kafka acknowledged
 out of order can make one cut look incomplete."""
 
 
@@ -81,11 +81,18 @@ class Proof:
             for attempt in range(ATTEMPTS):
                 if not waiting:
                     break
-                with self._cut(flow, waiting) as (at, cut):
-                    for table in waiting:
-                        progress.report(f"comparing {table.name} with its source", done + len(found), total)
-                        found[str(table.name)] = self._compare(flow, table, at, cut, start, end)
-                waiting = [t for t in waiting if not found[str(t.name)].equal and attempt + 1 < ATTEMPTS]
+                try:
+                    with self._cut(flow, waiting) as (at, cut):
+                        for table in waiting:
+                            progress.report(
+                                f"comparing {table.name} with its source", done + len(found), total
+                            )
+                            found[str(table.name)] = self._compare(flow, table, at, cut, start, end)
+                except CutMissed:
+                    if attempt + 1 == ATTEMPTS:
+                        raise
+                    continue
+                waiting = [t for t in waiting if not found[str(t.name)].equal]
         return found
 
     def _compare(

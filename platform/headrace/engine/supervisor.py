@@ -41,6 +41,8 @@ class Supervisor:
 
     Args:
         published: called after a table's snapshot moved.
+        scheduled: tables that no flow advances: INCREMENTAL and FULL ones.
+        advance: refreshes one of them.
         interval: seconds between two compactions of a table that changes.
     """
 
@@ -49,6 +51,8 @@ class Supervisor:
     sessions: Sessions
     catch_up: CatchUp
     published: Callable[[Table], None]
+    scheduled: list[Table]
+    advance: Callable[[Table], None]
     interval: float
     _retries: dict[str, _Retry] = field(default_factory=dict)
     _compacted: dict[TableName, float] = field(default_factory=dict)
@@ -59,7 +63,7 @@ class Supervisor:
         """Start every flow with the tables that are desired to run, then watch."""
         for flow in self.flows:
             self._start_flow(flow)
-        for target in (self._watch, self._compact):
+        for target in (self._watch, self._compact, self._schedule):
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -86,15 +90,17 @@ class Supervisor:
         wait = min(self._retries[key].wait * 2, LONGEST_RETRY) if key in self._retries else FIRST_RETRY
         self._retries[key] = _Retry(time.monotonic() + wait, wait)
 
-    def suspend(self, flow: Flow, table: Table) -> None:
-        flow.leave(table.name)
+    def suspend(self, flow: Flow | None, table: Table) -> None:
+        if flow is not None:
+            flow.leave(table.name)
         self._retries.pop(str(table.name), None)
         self.catalog.observe(table.name, "SUSPENDED")
 
-    def resume(self, flow: Flow, table: Table) -> None:
+    def resume(self, flow: Flow | None, table: Table) -> None:
         """Bring a table back. Raises what keeps it out."""
         try:
-            self.catch_up.rejoin(flow, table)
+            if flow is not None:
+                self.catch_up.rejoin(flow, table)
         except Exception as error:
             self.failed(table, error)
             raise
@@ -114,7 +120,7 @@ class Supervisor:
                     table.name,
                     "FAILED",
                     f"the definition changed since version {table.store.version}. Next: "
-                    f"`headrace refresh {table.name}` recomputes its history by the new text",
+                    f"`headrace refresh {table.name} --all` recomputes its history by the new text",
                 )
             else:
                 running.append(table)
@@ -166,16 +172,35 @@ class Supervisor:
         retry = self._retries.get(key)
         return retry is not None and time.monotonic() >= retry.at
 
+    # -- scheduled tables ---------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Refresh each scheduled table once within its freshness."""
+        due: dict[TableName, float] = {}
+        while self.scheduled and not self._stop.wait(TICK):
+            for table in self.scheduled:
+                if self._stop.is_set() or time.monotonic() < due.get(table.name, 0.0):
+                    continue
+                if self.catalog.desired(table.name) != "RUNNING":
+                    continue
+                try:
+                    self.advance(table)
+                    self.catalog.observe(table.name, "RUNNING")
+                except Exception as error:
+                    log.exception("refresh of %s", table.name)
+                    self.catalog.observe(table.name, "FAILED", _text(error))
+                seconds = table.freshness.total_seconds() if table.freshness else LONGEST_RETRY
+                due[table.name] = time.monotonic() + seconds / 2
+
     # -- compaction ---------------------------------------------------------------------------------------
 
     def _compact(self) -> None:
         while not self._stop.wait(TICK):
-            for flow in self.flows:
-                for table in flow.tables:
-                    if self._stop.is_set():
-                        return
-                    if self._wants_compaction(table):
-                        self.compact(table)
+            for table in [t for flow in self.flows for t in flow.tables] + self.scheduled:
+                if self._stop.is_set():
+                    return
+                if self._wants_compaction(table):
+                    self.compact(table)
 
     def _wants_compaction(self, table: Table) -> bool:
         store = table.store

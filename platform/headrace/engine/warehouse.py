@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.catalog import Catalog
 from headrace.engine import views
-from headrace.engine.advance import Sessions
+from headrace.engine.advance import Sessions, advance
 from headrace.engine.assemble import assemble
 from headrace.engine.backfill import backfill
 from headrace.engine.catch_up import CatchUp
@@ -19,6 +19,7 @@ from headrace.engine.proof import Proof
 from headrace.engine.session import batch_session, build_session, flow_session
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
+from headrace.engine.telling import describe_table, explain, initializing, table_status
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.planner.flows import group
 from headrace.progress import Progress
@@ -29,8 +30,9 @@ from headrace.sources.dsn import source_dsn
 from headrace.sources.postgres import SourceSchema, describe
 from headrace.sources.topics import Topics
 from headrace.spec import Project
-from headrace.spec.model import SourceTable, TableName
+from headrace.spec.model import RefreshMode, SourceTable
 from headrace.spec.partitions import label_range
+from headrace.store.frontier import Offsets
 from headrace.store.lease import Lease
 
 if TYPE_CHECKING:
@@ -136,7 +138,8 @@ class Warehouse:
             self._catalog.register(table.spec, table.mode)
             views.publish(self._spark, table)
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
-        modes = {t.name: t.mode for t in registry}
+        # A stg table always follows its topic: Kafka does not keep its events for ever.
+        modes = {t.name: RefreshMode.CONTINUOUS if t.source else t.mode for t in registry}
         self._flows = [
             Flow(
                 plan.name,
@@ -158,10 +161,19 @@ class Warehouse:
             self._sessions,
             CatchUp(self._sessions, self._topics, self._dead_letters, settings.kafka_bootstrap),
             self._publish,
+            [t for t in registry if modes[t.name] is not RefreshMode.CONTINUOUS],
+            self._advance,
             settings.compaction_interval_seconds,
         )
         self._registry = registry
         self._supervisor.start()
+
+    def _advance(self, table: Table) -> None:
+        """One scheduled refresh: to the end of what is there."""
+        if table.mode is RefreshMode.FULL and table.store.version:
+            self._refresh(table, None, None, Progress())
+        else:
+            advance(self._sessions, self._registry, table, {}, run_id=self._run_id)
 
     def _publish(self, table: Table) -> None:
         assert self._spark is not None
@@ -181,13 +193,9 @@ class Warehouse:
             )
         return self._registry[spec.name]
 
-    def _flow(self, table: Table) -> Flow:
-        for flow in self._flows:
-            if any(t.name == table.name for t in flow.tables):
-                return flow
-        raise TerminalError(
-            f"`{table.name}` does not stream: its refresh mode is {table.mode} ({table.mode_reason})"
-        )
+    def _flow(self, table: Table) -> Flow | None:
+        """The table's flow, None where it is refreshed on a schedule."""
+        return next((f for f in self._flows if table in f.tables), None)
 
     def _ready(self) -> Supervisor:
         if self._supervisor is None:
@@ -218,6 +226,11 @@ class Warehouse:
         found = self._table(table)
         if start is not None and end is not None:
             label_range(found.spec, start, end)
+            if found.store.version and found.store.commit.template != found.template:
+                raise TerminalError(
+                    f"the definition of `{table}` changed since version {found.store.version}: a part of it "
+                    f"cannot follow the new text alone. Next: `headrace refresh {table} --all`"
+                )
         with self._cancellable(progress):
             return self._refresh(found, start, end, progress)
 
@@ -278,16 +291,14 @@ class Warehouse:
     def suspend(self, table: str) -> None:
         """Let the table stand still; its neighbours go on."""
         found = self._table(table)
-        flow = self._flow(found)
         self._catalog.set_desired(found.name, "SUSPENDED")
-        self._ready().suspend(flow, found)
+        self._ready().suspend(self._flow(found), found)
 
     def resume(self, table: str) -> None:
         """Go on from the recorded frontier, nothing lost and nothing twice."""
         found = self._table(table)
-        flow = self._flow(found)
         self._catalog.set_desired(found.name, "RUNNING")
-        self._ready().resume(flow, found)
+        self._ready().resume(self._flow(found), found)
 
     def changes(self, table: str, from_version: int) -> pa.Table:
         """The changelog after `from_version`, in order."""
@@ -308,85 +319,24 @@ class Warehouse:
 
     def status(self) -> list[TableStatus]:
         if self._supervisor is None or self._topics is None:
-            return [self._initializing(name) for name in self._project.tables]
+            return [initializing(name, self._waiting_for) for name in self._project.tables]
         try:
             ends = self._topics.ends([t.spec.source.topic for t in self._registry if t.spec.source])
         except TransientError:
             ends = {}
         return [self._status(table, ends) for table in self._registry]
 
-    def _initializing(self, name: TableName) -> TableStatus:
-        return TableStatus(
-            table=str(name), mode="", state="INITIALIZING", strategy="", declared_freshness=None,
-            measured_freshness=None, last_error=self._waiting_for,
-        )  # fmt: skip
-
-    def _status(self, table: Table, ends: dict[str, dict[int, int]]) -> TableStatus:
-        row = self._catalog.row(table.name)
-        commit = table.store.commit
-        freshness = table.spec.freshness
-        return TableStatus(
-            table=str(table.name),
-            mode=str(table.mode),
-            state=row.state,
-            strategy=table.plan.strategy.name,
-            declared_freshness=freshness.total_seconds() if freshness else None,
-            measured_freshness=table.latency,
-            rows=commit.rows,
-            version=commit.version,
-            snapshot_version=table.store.pin.compacted,
-            tail_rows=table.store.tail_rows,
-            lag=self._lag(table, ends),
-            dead_letters=self._dead_letters.count(str(table.name)),
-            last_error=row.error,
-            frontier=commit.frontier,
-        )
-
-    def _lag(self, table: Table, ends: dict[str, dict[int, int]]) -> int | None:
-        if table.spec.source is not None:
-            topic = table.spec.source.topic
-            done = table.store.commit.offsets.get(topic, {})
-            return (
-                sum(max(0, end - done.get(p, 0)) for p, end in ends[topic].items()) if topic in ends else None
-            )
-        reached = {**table.store.commit.upstreams, **table.covered}
-        return sum(
-            u.store.version - reached.get(str(n), 0) for n, u in self._registry.upstreams(table).items()
-        )
-
     def explain(self, table: str) -> Explanation:
         found = self._table(table)
-        source = found.source
-        notes = list(found.plan.notes)
-        if source is not None:
-            identity = "complete before images" if source.full_identity else "the old row is looked up"
-            notes.append(f"REPLICA IDENTITY {'FULL' if source.full_identity else 'DEFAULT'}: {identity}")
-        flow = next((f for f in self._flows if any(t.name == found.name for t in f.tables)), None)
-        return Explanation(
-            table=str(found.name),
-            refresh_mode=str(found.mode),
-            mode_reason=found.mode_reason,
-            strategy=found.plan.strategy.name,
-            strategy_reason=found.plan.reason,
-            refused=dict(found.plan.refused),
-            upstreams=[str(u) for u in found.spec.upstreams],
-            flow=[str(t.name) for t in flow.tables] if flow else [],
-            notes=notes,
-        )
+        return explain(found, next((f for f in self._flows if found in f.tables), None))
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
-        return {
-            "table": str(found.name),
-            "comment": found.spec.comment,
-            "columns": [{"name": n, "type": t} for n, t in found.store.schema.columns],
-            "primary_key": list(found.store.schema.key),
-            "partition": found.store.schema.partition,
-            "query": found.spec.query,
-            "snapshot": str(found.store.snapshot.path),
-            "changelog": str(found.store.changelog.path),
-            **self._status(found, {}).model_dump(),
-        }
+        return describe_table(found, self._status(found, {}))
+
+    def _status(self, table: Table, ends: Offsets) -> TableStatus:
+        letters = self._dead_letters.count(str(table.name))
+        return table_status(table, self._registry, self._catalog.row(table.name), ends, dead_letters=letters)
 
     def show(self) -> list[dict[str, Any]]:
         return [

@@ -172,10 +172,13 @@ class _Parser:
                 self.cursor.fail(f"not supported yet: {text}", _EDIT, token=self.cursor.tokens[0])
 
     def _refresh(self, table: str) -> Refresh:
+        if self.cursor.accept("ALL"):
+            return Refresh(table, None)
         labels = self._partition((table,))
         if labels is None and (column := self._tables[table]) is not None:
             self.cursor.expected(
-                "`PARTITION`", f"name the range: REFRESH PARTITION ({column} BETWEEN '…' AND '…')"
+                "`PARTITION`",
+                f"name the range: REFRESH PARTITION ({column} BETWEEN '…' AND '…'), or REFRESH ALL",
             )
         return Refresh(table, labels)
 

@@ -56,7 +56,7 @@ def column(name: str, type_name: str) -> SourceColumn:
     if numeric and int(numeric[1]) <= _MAX_PRECISION and 0 <= int(numeric[2]) <= int(numeric[1]):
         spark = f"decimal({numeric[1]},{numeric[2]})"
         return SourceColumn(name, spark, "string", f"try_cast({{}} AS {spark})")
-    if type_name == "timestamp with time zone":
+    if type_name.startswith("timestamp") and type_name.endswith("with time zone"):
         return SourceColumn(name, "timestamp", "string", "try_cast({} AS timestamp)")
     if type_name.startswith("timestamp"):
         return SourceColumn(name, "timestamp_ntz", "bigint", "cast(timestamp_micros({}) AS timestamp_ntz)")
@@ -64,6 +64,6 @@ def column(name: str, type_name: str) -> SourceColumn:
         return SourceColumn(name, "date", "int", "date_from_unix_date({})")
     if type_name == "bytea":
         return SourceColumn(name, "binary", "string", "try_to_binary({}, 'base64')")
-    if type_name.startswith("time "):
+    if type_name.startswith("time") and type_name.endswith("without time zone"):
         return SourceColumn(name, "bigint", "bigint", select="(extract(epoch from {}) * 1000000)::bigint")
     return SourceColumn(name, "string", "string", select="{}::text")

@@ -1,0 +1,96 @@
+"""What the warehouse says of its tables: status, explanation, description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.catalog.catalog import CatalogRow
+from headrace.engine.flow import Flow
+from headrace.engine.table import Registry, Table
+from headrace.results import Explanation, TableStatus
+from headrace.spec.model import TableName
+from headrace.store.frontier import Offsets
+
+
+def initializing(name: TableName, waiting_for: str) -> TableStatus:
+    """A table before its source was found."""
+    return TableStatus(
+        table=str(name),
+        mode="",
+        state="INITIALIZING",
+        strategy="",
+        declared_freshness=None,
+        measured_freshness=None,
+        last_error=waiting_for,
+    )
+
+
+def table_status(
+    table: Table, registry: Registry, row: CatalogRow, ends: Offsets, *, dead_letters: int
+) -> TableStatus:
+    """Args:
+    ends: where the topics end now; lags of tables whose topic is not among them are unknown.
+    """
+    commit, freshness = table.store.commit, table.spec.freshness
+    return TableStatus(
+        table=str(table.name),
+        mode=str(table.mode),
+        state=row.state,
+        strategy=table.plan.strategy.name,
+        declared_freshness=freshness.total_seconds() if freshness else None,
+        measured_freshness=table.latency,
+        rows=commit.rows,
+        version=commit.version,
+        snapshot_version=table.store.pin.compacted,
+        tail_rows=table.store.tail_rows,
+        lag=_lag(table, registry, ends),
+        dead_letters=dead_letters,
+        last_error=row.error,
+        frontier=commit.frontier,
+    )
+
+
+def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
+    """Events, or upstream versions, not yet applied."""
+    if table.spec.source is not None:
+        topic = table.spec.source.topic
+        if topic not in ends:
+            return None
+        done = table.store.commit.offsets.get(topic, {})
+        return sum(max(0, end - done.get(p, 0)) for p, end in ends[topic].items())
+    reached = {**table.store.commit.upstreams, **table.covered}
+    return sum(u.store.version - reached.get(str(n), 0) for n, u in registry.upstreams(table).items())
+
+
+def explain(table: Table, flow: Flow | None) -> Explanation:
+    """Refresh mode and strategy, and why."""
+    notes, source = list(table.plan.notes), table.source
+    if source is not None:
+        name, means = ("FULL", "complete before images") if source.full_identity else ("DEFAULT", "look-ups")
+        notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
+    return Explanation(
+        table=str(table.name),
+        refresh_mode=str(table.mode),
+        mode_reason=table.mode_reason,
+        strategy=table.plan.strategy.name,
+        strategy_reason=table.plan.reason,
+        refused=dict(table.plan.refused),
+        upstreams=[str(u) for u in table.spec.upstreams],
+        flow=[str(t.name) for t in flow.tables] if flow else [],
+        notes=notes,
+    )
+
+
+def describe_table(table: Table, status: TableStatus) -> dict[str, Any]:
+    """Columns, key, query and places, with the status."""
+    return {
+        "table": str(table.name),
+        "comment": table.spec.comment,
+        "columns": [{"name": n, "type": t} for n, t in table.store.schema.columns],
+        "primary_key": list(table.store.schema.key),
+        "partition": table.store.schema.partition,
+        "query": table.spec.query,
+        "snapshot": str(table.store.snapshot.path),
+        "changelog": str(table.store.changelog.path),
+        **status.model_dump(),
+    }
