@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.engine import cluster, driver
@@ -41,7 +41,7 @@ class Sessions:
 def changes_since(
     upstream: Table, head: Head, after: int, known: Delta | None, *, skip_backfill: bool
 ) -> Delta:
-    """The upstream's net change in `(after, head.version]`: the one at hand, or read from its changelog."""
+    """The upstream's change in `(after, head.version]`: the one at hand, or read from its changelog."""
     through = head.commit.version
     if known is not None and known.after == after and known.through == through:
         return known
@@ -50,9 +50,15 @@ def changes_since(
     if count > SMALL:
         return Delta(upstream.name, after, through, None, count)
     rows = log_store.read(after, through, skip_backfill=skip_backfill)
-    if through - after > 1:
-        rows = net_local(rows, upstream.store.schema)
     return Delta(upstream.name, after, through, rows, rows.num_rows)
+
+
+def netted(delta: Delta, upstream: Table) -> Delta:
+    """One change per key. Only ROW needs it: elsewhere the rows in between are touched ones too."""
+    if delta.rows is None or delta.through - delta.after <= 1:
+        return delta
+    rows = net_local(delta.rows, upstream.store.schema)
+    return replace(delta, rows=rows, count=rows.num_rows)
 
 
 def advance(
@@ -148,7 +154,7 @@ def _in_driver(
     strategy = table.plan.strategy
     if isinstance(strategy, Row):
         (name,) = upstreams
-        changes = driver.row_changes(spark, table, upstreams[name], deltas[name])
+        changes = driver.row_changes(spark, table, upstreams[name], netted(deltas[name], upstreams[name]))
     else:
         assert isinstance(strategy, AffectedKeys | AffectedPartitions)
         changes = driver.affected_changes(spark, table, strategy, upstreams, heads, deltas)
@@ -173,7 +179,9 @@ def _on_cluster(
         for n, u in upstreams.items()
     }
     frames = {
-        n: cluster.delta_frame(spark, upstreams[n], d, skip_backfill=skip)
+        n: cluster.delta_frame(
+            spark, upstreams[n], d, skip_backfill=skip, net=isinstance(table.plan.strategy, Row)
+        )
         for n, d in deltas.items()
         if d.count
     }

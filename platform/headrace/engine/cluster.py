@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 Frames = Mapping[TableName, "DataFrame"]
 
 
-def delta_frame(spark: SparkSession, upstream: Table, delta: Delta, *, skip_backfill: bool) -> DataFrame:
-    """A change as a Spark frame (stored columns and `_kind`), read back from the changelog."""
+def delta_frame(
+    spark: SparkSession, upstream: Table, delta: Delta, *, skip_backfill: bool, net: bool
+) -> DataFrame:
+    """A change as a Spark frame (stored columns and `_kind`), read back from the changelog.
+
+    Args:
+        net: one change per key, as ROW needs it.
+    """
     changes = upstream.store.changelog.frame(spark, delta.after, delta.through, skip_backfill=skip_backfill)
-    if delta.through - delta.after > 1:
+    if net and delta.through - delta.after > 1:
         return net_frame(changes, upstream.store.schema)
     return changes.select(*upstream.store.schema.stored_names, KIND)
 
