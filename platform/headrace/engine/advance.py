@@ -97,7 +97,7 @@ def _advance(
         if upstream.store.cold:
             compact(sessions.batch, upstream, run_id=run_id)
     heads = {name: u.store.head() for name, u in upstreams.items()}
-    recorded = {**table.store.commit.upstreams, **table.covered}
+    recorded = table.reached
     skip = table.spec.correction_policy is CorrectionPolicy.SKIP
     deltas = {}
     for name, upstream in upstreams.items():

@@ -55,11 +55,12 @@ def backfill(
     """
     begun = time.monotonic()
     spark = sessions.batch
-    commit = table.store.commit
+    with table.store.writing:  # between two refreshes: version and frontier belong together
+        commit, frontier = table.store.commit, table.reached
     at = commit.version if version is None else version
     progress.report(f"{table.name}: running the query for {start or 'everything'} … {end or ''}".rstrip(" …"))
     if expected is None:
-        expected = batch_rows(spark, registry, table, commit.upstreams, start=start, end=end)
+        expected = batch_rows(spark, registry, table, frontier, start=start, end=end)
     actual = in_range(table.store.frame(spark, version=at), table, start, end)
     wanted = _sequenced(expected, actual, table)
     changes = diff_frame(actual, wanted, table.store.schema).persist()
@@ -102,9 +103,10 @@ def _sequenced(expected: DataFrame, actual: DataFrame, table: Table) -> DataFram
 
 
 def _correction(table: Table, head: Commit, *, run_id: str) -> Commit:
-    """The record of a correction: the frontier stays where it is."""
+    """The record of a correction. The frontier is where the stream found nothing more to do."""
     return replace(
         head,
+        upstreams=table.reached,
         mode="backfill",
         version=head.version + 1,
         template=table.template,

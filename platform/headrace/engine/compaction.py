@@ -43,6 +43,8 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
         head = store.head()
         version = head.commit.version
         partitions = _touched(table, head)
+        if partitions == []:
+            return False  # nothing but tombstones and repeats
         if head.index.count(partitions) + len(head.tail.keys) > DRIVER_ROWS:
             rows = store.frame(spark, version=version)
             write_snapshot(table, rows, partitions, version=version, compacted=version, run_id=run_id)

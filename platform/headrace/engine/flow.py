@@ -333,9 +333,8 @@ class Flow:
                 self._trail(trailing)
 
     def _behind(self, table: Table) -> bool:
-        reached = {**table.store.commit.upstreams, **table.covered}
         upstreams = self._registry.upstreams(table).items()
-        return any(u.store.version > reached.get(str(n), 0) for n, u in upstreams)
+        return any(u.store.version > table.reached.get(str(n), 0) for n, u in upstreams)
 
     def _advance(self, table: Table, *, known: dict[TableName, Delta], batch_id: int) -> Delta | None:
         return advance(self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id)

@@ -37,6 +37,11 @@ class Table:
     covered: dict[str, int] = field(default_factory=dict)
     """Upstream versions found to change nothing since the recorded frontier; in memory only."""
 
+    @property
+    def reached(self) -> dict[str, int]:
+        """Upstream versions that the table's present rows cover: the recorded frontier, or later."""
+        return {**self.store.commit.upstreams, **self.covered}
+
     latency: float | None = None
     """Seconds from the source's commit to this table's, of the newest change applied."""
 

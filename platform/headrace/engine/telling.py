@@ -58,8 +58,7 @@ def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
             return None
         done = table.store.commit.offsets.get(topic, {})
         return sum(max(0, end - done.get(p, 0)) for p, end in ends[topic].items())
-    reached = {**table.store.commit.upstreams, **table.covered}
-    return sum(u.store.version - reached.get(str(n), 0) for n, u in registry.upstreams(table).items())
+    return sum(u.store.version - table.reached.get(str(n), 0) for n, u in registry.upstreams(table).items())
 
 
 def explain(table: Table, flow: Flow | None) -> Explanation:
