@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from headrace.services import postgres
+from headrace.settings import Settings
 
 T = TypeVar("T")
 
@@ -41,6 +47,20 @@ def free_ports(count: int) -> list[int]:
     finally:
         for probe in probes:
             probe.close()
+
+
+@contextmanager
+def own_settings(project: Path, **settings: Any) -> Iterator[Settings]:
+    """Settings with data of their own on free ports; the data are removed at the end."""
+    # Not pytest's own folder: only its owner may enter that, and PostgreSQL runs as another user than root.
+    data = Path(tempfile.mkdtemp(prefix="headrace-chain-"))
+    data.chmod(0o711)
+    names = [name for name in Settings.model_fields if name.endswith("_port")]
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    own = Settings(project=project, data=data, postgres_url=None, **ports, **settings)
+    yield own
+    postgres.remove(own)
+    shutil.rmtree(data)
 
 
 @dataclass(frozen=True)

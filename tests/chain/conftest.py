@@ -5,15 +5,12 @@ A test that needs the warehouse server or Dagster starts it: `stack.up(only=["wa
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chain_support import free_ports
+from chain_support import own_settings
 
-from headrace.services import postgres
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 
@@ -28,15 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def stack_settings() -> Iterator[Settings]:
-    # Not pytest's own folder: only its owner may enter that, and PostgreSQL runs as another user than root.
-    data = Path(tempfile.mkdtemp(prefix="headrace-chain-"))
-    data.chmod(0o711)
-    names = [name for name in Settings.model_fields if name.endswith("_port")]
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    settings = Settings(project=ROOT, data=data, postgres_url=None, **ports)
-    yield settings
-    postgres.remove(settings)
-    shutil.rmtree(data)
+    with own_settings(ROOT) as settings:
+        yield settings
 
 
 @pytest.fixture(scope="session")
