@@ -120,6 +120,8 @@ class Stack:
         [service] = self._named([service])
         with self._lock():
             self.supervisor.stop(service)
+            # A killed server's own children (the JVM under the warehouse) may hold its port still.
+            processes.end(processes.marked(self.settings.state.resolve(), service), grace=10)
             self.refuse_busy_ports([service])
             self._start(SERVICES[service], lambda name, message: None)
 
