@@ -86,7 +86,7 @@ def test_marked_processes_are_found_and_ended_with_what_they_started(tmp_path: P
         assert processes.marked(tmp_path, "connect") == []
         assert processes.marked(tmp_path / "other") == []
     finally:
-        assert processes.end(processes.marked(tmp_path), grace=10) == []
+        assert processes.end(processes.marked(tmp_path), grace=60) == []
         parent.wait(10)
         parent.stdout.close()
     assert processes.marked(tmp_path) == []

@@ -22,7 +22,7 @@ def live_sql(table: Table) -> str:
     """The live read as SQL: the pinned snapshot, with the changelog after it folded in.
 
     The text is bound to one snapshot version and open-ended in the changelog, so it stays right until the
-    snapshot is cleaned up; it is replaced at each compaction.
+    snapshot is cleaned up; it is renewed now and then, to keep the tail short.
     """
     store, schema = table.store, table.store.schema
     names = ", ".join(f"`{n}`" for n in schema.names)

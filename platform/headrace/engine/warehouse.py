@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from headrace.sources.dsn import source_dsn
 from headrace.sources.postgres import SourceSchema, describe
 from headrace.sources.topics import Topics
 from headrace.spec import Project
-from headrace.spec.model import RefreshMode, SourceTable
+from headrace.spec.model import RefreshMode, SourceTable, TableName
 from headrace.spec.partitions import label_range
 from headrace.store.frontier import Offsets
 from headrace.store.lease import Lease
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+
+VIEW_SECONDS = 600.0
+"""Time between two renewals of a table's view for Spark Connect: each costs Spark a second."""
 
 RETRY_SECONDS = 2.0
 """Pause between two attempts to read the source's schema while it is not there yet."""
@@ -62,6 +66,7 @@ class Warehouse:
         self._starter: threading.Thread | None = None
         self._spark: SparkSession | None = None
         self._topics: Topics | None = None
+        self._published: dict[TableName, float] = {}
         self._dead_letters = DeadLetters(settings.warehouse / "dead_letters")
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -137,6 +142,7 @@ class Warehouse:
             table.store.open()
             self._catalog.register(table.spec, table.mode)
             views.publish(self._spark, table)
+            self._published[table.name] = time.monotonic()
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
         # A stg table always follows its topic: Kafka does not keep its events for ever.
         modes = {t.name: RefreshMode.CONTINUOUS if t.source else t.mode for t in registry}
@@ -176,7 +182,11 @@ class Warehouse:
             advance(self._sessions, self._registry, table, {}, run_id=self._run_id)
 
     def _publish(self, table: Table) -> None:
+        """Renew the table's view now and then: an older one is right too, only its tail is longer."""
         assert self._spark is not None
+        if time.monotonic() - self._published.get(table.name, 0.0) < VIEW_SECONDS:
+            return
+        self._published[table.name] = time.monotonic()
         views.publish(self._spark, table)
 
     def _failed(self, table: Table, error: Exception) -> None:
