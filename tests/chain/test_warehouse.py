@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import psutil
 import psycopg
 import pytest
 from chain_support import eventually, free_ports, own_settings
@@ -23,12 +25,15 @@ from headrace.demo.load import LoadGenerator
 from headrace.demo.shop import TABLES, create_shop, row_counts
 from headrace.demo.waiting import not_caught_up
 from headrace.gateway.client import GatewayClient, StatementRefused
-from headrace.results import ParityResult, TableStatus
+from headrace.results import ParityResult, RefreshResult, TableStatus
+from headrace.services import processes
+from headrace.services.catalogue import SERVICES
+from headrace.services.program import Program
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
 from headrace.store.commits import read_commit
-from headrace.store.schema import KIND, ORIGIN, TOMBSTONE, VERSION
+from headrace.store.schema import BACKFILL, KIND, ORIGIN, TOMBSTONE, VERSION
 
 pytestmark = pytest.mark.chain
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +65,11 @@ class Shop:
 
     def load(self, seed: int, rate: float = RATE) -> LoadGenerator:
         return LoadGenerator(self.dsn, seed=seed, rate=rate)
+
+    def serve(self, program: Program) -> None:
+        """Replace the warehouse server by one that runs so; returns at once."""
+        self.stack.supervisor.configure(program)
+        self.stack.supervisor.launch("warehouse")
 
     def status(self) -> dict[str, TableStatus]:
         return {status.table: status for status in self.client.status()}
@@ -174,6 +184,96 @@ def test_snapshot_and_increments_without_hand_over(shop: Shop) -> None:
         shop.verify()
         load.raise_if_failed()
     shop.check_changelogs()
+
+
+@pytest.mark.parametrize("failpoint", ["flow.before_checkpoint=kill@2", "flow.after_commit=kill@3"])
+def test_killed_between_two_commits_each_change_is_applied_once(shop: Shop, failpoint: str) -> None:
+    program = SERVICES["warehouse"].prepare(shop.settings)
+    armed = replace(program, environment={**program.environment, "HEADRACE_FAILPOINTS": failpoint})
+    shop.serve(armed)
+    with shop.load(seed=3):
+        armed_pid = eventually("the armed server's pid", lambda: shop.pid)
+        eventually("it killed itself", lambda: not psutil.pid_exists(armed_pid), timeout=180)
+        shop.serve(program)  # else every process that the supervisor starts would die at the same point
+        eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+        shop.wait_running()
+        shop.wait_advanced(WATCHED)
+    shop.verify()
+    shop.check_changelogs()
+
+
+def test_killed_under_load_it_goes_on_where_it_was(shop: Shop) -> None:
+    with shop.load(seed=4):
+        shop.wait_advanced(WATCHED, by=2)
+        before, pid = shop.status(), shop.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        eventually("another process", lambda: shop.pid not in (None, pid))
+        eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+        shop.wait_running()
+        after = shop.status()
+        assert all(after[table].version >= before[table].version for table in before)
+        shop.wait_advanced("stg.orders", "dwd.orders", WATCHED)
+    shop.verify()
+    shop.check_changelogs()
+
+
+def test_a_suspended_table_stands_still_also_over_down_and_up(shop: Shop) -> None:
+    state = shop.settings.state
+    with shop.load(seed=5):
+        shop.client.run(f"ALTER MATERIALIZED TABLE {WATCHED} SUSPEND")
+        suspended = shop.status()[WATCHED]
+        assert suspended.state == "SUSPENDED"
+        shop.wait_advanced("stg.orders", "dwd.orders", "dws.gmv_hour", by=2)
+        assert shop.status()[WATCHED].version == suspended.version
+    eventually("its neighbours are at rest", lambda: not lags(shop, except_for=WATCHED), timeout=120)
+    before = shop.status()
+
+    pids = [s.pid for s in shop.stack.status() if s.pid is not None]
+    shop.stack.down()
+    assert processes.marked(state) == []
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    shop.stack.up(only=["connect", "warehouse"])
+
+    eventually("the tables are back", lambda: shop.status()["stg.orders"].state == "RUNNING", timeout=120)
+    after = shop.status()
+    assert {t: s.version for t, s in after.items()} == {t: s.version for t, s in before.items()}
+    assert {t: s.rows for t, s in after.items()} == {t: s.rows for t, s in before.items()}
+    assert after[WATCHED].state == "SUSPENDED"
+    with shop.load(seed=6):
+        shop.wait_advanced("stg.orders", "dwd.orders", "dws.gmv_hour")
+        assert shop.status()[WATCHED].version == suspended.version
+        shop.client.run(f"ALTER MATERIALIZED TABLE {WATCHED} RESUME")
+        shop.wait_running()
+        shop.wait_advanced(WATCHED)
+        shop.verify(WATCHED, "dws.gmv_hour", "dwd.orders", "stg.orders")
+    shop.wait_caught_up()
+    shop.check_changelogs()
+
+
+def lags(shop: Shop, *, except_for: str) -> dict[str, int | None]:
+    return {t: s.lag for t, s in shop.status().items() if s.lag != 0 and t != except_for}
+
+
+def test_a_backfill_beside_the_stream_emits_nothing(shop: Shop) -> None:
+    [hours] = shop.client.query(
+        f"SELECT array_agg(logdate) AS hours FROM (SELECT DISTINCT logdate FROM {WATCHED})"
+    ).to_pylist()
+    labels = sorted(hours["hours"])[-40:-30]
+    with shop.load(seed=7):
+        shop.wait_advanced(WATCHED)
+        before = shop.status()[WATCHED].version
+        statement = shop.client.run(
+            f"ALTER MATERIALIZED TABLE {WATCHED} REFRESH PARTITION "
+            f"(logdate BETWEEN '{labels[0]}' AND '{labels[-1]}')"
+        )
+        result = RefreshResult.model_validate(statement.result)
+        assert (result.inserted, result.updated, result.deleted) == (0, 0, 0)
+        assert set(labels) <= set(result.partitions) and result.rows > 0
+        eventually("the stream goes on", lambda: shop.status()[WATCHED].version > before)
+        shop.verify(WATCHED, "dws.gmv_hour", "dwd.orders")
+    origins = set(shop.client.query(f"CHANGES {WATCHED}").column(ORIGIN).to_pylist())
+    assert BACKFILL not in origins
 
 
 def test_a_message_that_is_not_json_is_put_aside_and_the_stream_goes_on(shop: Shop) -> None:
