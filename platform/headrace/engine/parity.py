@@ -78,8 +78,8 @@ def _describe(found: DataFrame, table: Table) -> tuple[list[DifferingRow], list[
     ordered = found.orderBy(*table.store.schema.key, "_d").limit(SAMPLE)
     for row in ordered.collect():
         values = row.asDict()
-        side = "expected" if values.pop("_d") > 0 else "table"
-        rows.append(DifferingRow(side="expected" if side == "expected" else "table", row=values))
+        missing = values.pop("_d") > 0
+        rows.append(DifferingRow(side="expected" if missing else "table", row=values))
     column = table.store.schema.partition
     partitions = [] if column is None else [r[0] for r in found.select(column).distinct().collect()]
     return rows, sorted(str(p) for p in partitions)

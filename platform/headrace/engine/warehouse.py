@@ -319,12 +319,6 @@ class Warehouse:
         """Messages that could not be applied, with offset and reason."""
         return [r for r in self._dead_letters.rows() if table is None or r["table"] == table]
 
-    def compact(self) -> None:
-        """Bring every snapshot forward to its changelog now."""
-        supervisor = self._ready()
-        for table in self._registry:
-            supervisor.compact(table)
-
     # -- telling ------------------------------------------------------------------------------------------
 
     def status(self) -> list[TableStatus]:
