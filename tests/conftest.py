@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.catalog import Catalog
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -20,7 +22,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     project: Path = tmp_path_factory.mktemp("spark")
     (project / "state").mkdir()
-    session = build_session(Settings(project=project, data=project, driver_memory="1500m"), connect=False)
+    session = build_session(Settings(project=project, data=project, driver_memory="2g"), connect=False)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    """An empty catalog."""
+    from headrace.catalog import Catalog
+
+    catalog = Catalog.in_directory(tmp_path / "state")
+    yield catalog
+    catalog.close()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 State = Literal["INITIALIZING", "RUNNING", "SUSPENDED", "FAILED", "NEEDS RESYNC"]
 
@@ -27,6 +31,7 @@ class TableStatus(BaseModel):
     lag: int | None = Field(default=None, description="events or upstream versions not yet applied")
     dead_letters: int = 0
     last_error: str | None = None
+    warnings: list[str] = []
     frontier: dict[str, Any] = {}
 
 
@@ -50,6 +55,18 @@ class DifferingRow(BaseModel):
     row: dict[str, Any]
 
 
+class Repaired(BaseModel):
+    """What `VERIFY … REPAIR` did to a table that differed."""
+
+    partitions: list[str] = Field(description="partitions recomputed; empty for the whole table")
+    missing: int = Field(description="rows that the table lacked")
+    extra: int = Field(description="rows that it had too many")
+    inserted: int
+    updated: int
+    deleted: int
+    seconds: float
+
+
 class ParityResult(BaseModel):
     """One comparison as multisets, exact. `against` is `batch` (the table's own SQL at its recorded
     frontier) or `source` (the captured table at a known position)."""
@@ -67,6 +84,34 @@ class ParityResult(BaseModel):
     sample: list[DifferingRow] = []
     seconds: float = 0.0
     error: str | None = None
+    repaired: Repaired | None = Field(
+        default=None, description="set where an earlier comparison differed; all else is the proof after it"
+    )
+
+
+class CascadeTable(BaseModel):
+    """One table of a cascade: what of it is run again and why, then what came of it."""
+
+    table: str
+    start: str = Field(description="empty for the whole table, as is `end`")
+    end: str
+    partitions: list[str] = Field(description="those that its snapshot has now")
+    bytes: int = Field(description="of the files of these partitions")
+    reason: str
+    policy: str = Field(description="its own policy for corrections; empty for the first table")
+    refreshed: RefreshResult | None = None
+    proof: list[ParityResult] = []
+
+
+class CascadeResult(BaseModel):
+    """`REFRESH … CASCADE`, tables upstreams first. After a dry run nothing is refreshed or proven."""
+
+    table: str
+    start: str
+    end: str
+    dry_run: bool
+    tables: list[CascadeTable]
+    seconds: float = 0.0
 
 
 class ConstraintResult(BaseModel):
@@ -76,6 +121,23 @@ class ConstraintResult(BaseModel):
     passed: bool
     violations: int
     rows: int
+
+
+class RefreshDecision(BaseModel):
+    """How one refresh ran, why, and what was expected of the alternatives."""
+
+    chosen: str
+    path: str = Field(description="driver, cluster, `driver, then cluster`, or load")
+    why: str
+    estimates: dict[str, float] = Field(description="expected seconds by candidate")
+    seconds: float = Field(description="of the work, up to its commit")
+    rows_in: int = Field(description="change rows of the upstreams")
+    rows_out: int = Field(description="change rows of the table")
+    driving: int = 0
+    upstream: int = 0
+    table: int = 0
+    changes: dict[str, str] = Field(default={}, description="what happened to each upstream")
+    shadow: dict[str, float] = Field(default={}, description="seconds of an alternative run to compare")
 
 
 class Explanation(BaseModel):
@@ -90,6 +152,24 @@ class Explanation(BaseModel):
     upstreams: list[str]
     flow: list[str] = Field(default=[], description="tables that advance in the same micro-batch")
     notes: list[str] = []
+    history: list[RefreshDecision] = Field(default=[], description="past refreshes, newest first")
+
+
+@dataclass(frozen=True)
+class ChangePage:
+    """Changes of whole versions `(after, through]`, in order.
+
+    Args:
+        rows: `_version`, `_kind` (`+I -U +U -D`), `_origin` (`stream` or `backfill`), then the table's
+            columns.
+        after: -1 where the rows are the table itself at `through`, each as `+I`.
+        head: the table's version when this was read: more follows where it is greater than `through`.
+    """
+
+    rows: pa.Table
+    after: int
+    through: int
+    head: int
 
 
 class Accounting(BaseModel):

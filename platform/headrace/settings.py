@@ -66,6 +66,12 @@ class Settings(BaseSettings):
     )
     postgres_database: str = Field(default="shop", description="the captured database of the embedded server")
 
+    shadow_one_in: int = Field(
+        default=0,
+        ge=0,
+        description="every so many refreshes of a table its alternative runs, too, and must agree; 0: never",
+    )
+
     partition_start: date = Field(
         default=date(2026, 1, 1), description="first day of the partitions that Dagster shows"
     )
@@ -77,6 +83,26 @@ class Settings(BaseSettings):
     connect_memory: Memory = "640m"
 
     compaction_interval_seconds: float = Field(default=60.0, gt=0)
+    small_files: int = Field(
+        default=64,
+        ge=2,
+        description="small files of a changelog or a snapshot partition before they are merged",
+    )
+    backfill_partitions_at_once: int = Field(
+        default=24, gt=0, description="partitions that one backfill of a cascade takes"
+    )
+    backfill_pause_seconds: float = Field(
+        default=0.5, ge=0, description="between two backfills of a cascade: the streams have the machine"
+    )
+    changelog_retention_hours: float = Field(
+        default=168.0, gt=0, description="changes older than this go, where no reader needs them"
+    )
+    vacuum_hours: int = Field(
+        default=24, ge=1, description="age at which files that no reader needs are deleted"
+    )
+    reader_expiry_hours: float = Field(
+        default=168.0, gt=0, description="a reader without progress for this long holds nothing back any more"
+    )
     max_offsets_per_trigger: int = Field(default=1_000_000, gt=0)
     continuous_threshold_seconds: int = Field(
         default=1800, ge=0, description="a table whose declared freshness is at most this runs CONTINUOUS"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from chain_support import own_settings
+from running_shop import Shop, start_shop
 
 from headrace.services.stack import Stack
 from headrace.settings import Settings
@@ -38,3 +39,16 @@ def stack(stack_settings: Settings) -> Iterator[Stack]:
         yield stack
     finally:
         stack.down()
+
+
+@pytest.fixture(scope="session")
+def running_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with start_shop(tmp_path_factory.mktemp("project")) as shop:
+        yield shop
+
+
+@pytest.fixture
+def shop(running_shop: Shop) -> Shop:
+    """The running shop, every table of it running."""
+    running_shop.wait_running()
+    return running_shop

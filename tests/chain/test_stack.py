@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from chain_support import Event, Services, eventually, free_ports, reader
 
 from headrace.errors import TerminalError
 from headrace.services import processes
+from headrace.services.java import find_java
+from headrace.services.kafka import prepare_broker
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
@@ -84,6 +87,16 @@ def dropped(connection: psycopg.Connection, slot: str) -> bool:
 
 def in_probe(services: Services) -> str:
     return urlsplit(services.dsn)._replace(path="/probe").geturl()
+
+
+def test_the_id_of_a_kafka_cluster_may_begin_with_a_dash(
+    tmp_path: Path, stack_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One random id in 64 does, and Kafka's tool takes it for an option where it stands by itself."""
+    dashed = uuid.UUID(bytes=b"\xf8" + bytes(15))
+    monkeypatch.setattr("headrace.services.kafka.uuid.uuid4", lambda: dashed)
+    prepare_broker(stack_settings.model_copy(update={"data": tmp_path}), find_java())
+    assert "cluster.id=-AAAA" in (tmp_path / "state/kafka/meta.properties").read_text()
 
 
 def test_snapshot_and_changes_reach_the_topic(services: Services, connector: ConnectorFile) -> None:

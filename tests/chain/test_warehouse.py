@@ -2,176 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import duckdb
 import psutil
 import psycopg
 import pytest
-from chain_support import eventually, free_ports, own_settings
+from chain_support import eventually, free_ports
 from confluent_kafka import Producer
 from deltalake import DeltaTable
+from running_shop import Shop
 
-from headrace.demo.load import LoadGenerator
-from headrace.demo.shop import TABLES, create_shop, row_counts
-from headrace.demo.waiting import not_caught_up
 from headrace.gateway.client import GatewayClient, StatementRefused
-from headrace.results import ParityResult, RefreshResult, TableStatus
+from headrace.results import RefreshResult, TableStatus
 from headrace.services import processes
 from headrace.services.catalogue import SERVICES
-from headrace.services.program import Program
-from headrace.services.stack import Stack
-from headrace.settings import Settings
-from headrace.spec import Project, load_project
-from headrace.store.commits import read_commit
-from headrace.store.schema import BACKFILL, KIND, ORIGIN, TOMBSTONE, VERSION
+from headrace.store.commits import history
+from headrace.store.schema import BACKFILL, KIND, ORIGIN, VERSION
 
-pytestmark = pytest.mark.chain
-ROOT = Path(__file__).resolve().parents[2]
 WATCHED = "dws.user_hour"
-RATE = 20.0
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Shop:
-    """A running stack over a small shop."""
-
-    stack: Stack
-    client: GatewayClient
-    project: Project
-
-    @property
-    def settings(self) -> Settings:
-        return self.stack.settings
-
-    @property
-    def dsn(self) -> str:
-        return self.settings.postgres_dsn()
-
-    @property
-    def pid(self) -> int | None:
-        return self.stack.supervisor.process("warehouse").pid
-
-    def load(self, seed: int, rate: float = RATE) -> LoadGenerator:
-        return LoadGenerator(self.dsn, seed=seed, rate=rate)
-
-    def serve(self, program: Program) -> None:
-        """Replace the warehouse server by one that runs so; returns at once."""
-        self.stack.supervisor.configure(program)
-        self.stack.supervisor.launch("warehouse")
-
-    def status(self) -> dict[str, TableStatus]:
-        return {status.table: status for status in self.client.status()}
-
-    def wait_running(self) -> None:
-        states = eventually(
-            "every table runs",
-            lambda: (s := self.status()) and {t.state for t in s.values()} == {"RUNNING"} and s,
-            timeout=120,
-        )
-        assert set(states) == {str(name) for name in self.project.tables}
-
-    def wait_caught_up(self) -> None:
-        """Every change of the source, which must rest, is in every table."""
-        counts = row_counts(self.dsn)
-        rows = {f"stg.{table}": counts[table] for table in TABLES}
-
-        def caught_up() -> bool:
-            outstanding = not_caught_up(self.client.status(), rows)
-            assert outstanding is None, outstanding
-            return True
-
-        eventually("caught up", caught_up, timeout=120)
-
-    def wait_advanced(self, *tables: str, by: int = 1) -> None:
-        before = self.status()
-        eventually(
-            f"{', '.join(tables)} advance",
-            lambda: (now := self.status()) and all(now[t].version >= before[t].version + by for t in tables),
-        )
-
-    def verify(self, *tables: str) -> None:
-        """Streams equal batch, and stg equals its source."""
-        names = tables or tuple(str(name) for name in self.project.tables)
-        statement = self.client.run(f"VERIFY {', '.join(tables)}".strip())
-        results = [ParityResult.model_validate(result) for result in statement.result]
-        wrong = [r.model_dump(exclude={"frontier"}) for r in results if not r.equal or r.error]
-        assert not wrong
-        compared = {(name, "batch") for name in names}
-        compared |= {(name, "source") for name in names if name.startswith("stg.")}
-        assert {(r.table, r.against) for r in results} == compared
-
-    def path(self, table: str, part: str) -> Path:
-        layer, _, name = table.partition(".")
-        return self.settings.warehouse / layer / name / part
-
-    def check_changelogs(self) -> None:
-        for name in self.project.tables:
-            check_changelog(self.path(str(name), "changelog"), self.primary_key(str(name)))
-
-    def primary_key(self, table: str) -> list[str]:
-        key: list[str] = self.client.run(f"DESCRIBE MATERIALIZED TABLE {table}").result["primary_key"]
-        return key
-
-
-def check_changelog(path: Path, key: list[str]) -> None:
-    """Replayed one by one, every change fits the row it meets: none is lost and none is there twice."""
-    log = DeltaTable(str(path))
-    changes: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in log.to_pyarrow_table().to_pylist():
-        if row[ORIGIN] != TOMBSTONE:
-            changes[tuple(row[column] for column in key)].append(row)
-    held: dict[tuple[Any, ...], Row] = {}
-    for of_key, rows in changes.items():
-        rows.sort(key=lambda row: (row[VERSION], row[KIND].startswith("+")))
-        repeated = [at for at, n in Counter((r[VERSION], r[KIND]) for r in rows).items() if n > 1]
-        assert not repeated, f"{path}: {of_key} has {repeated} more than once"
-        for row in rows:
-            image = {name: value for name, value in row.items() if not name.startswith("_")}
-            where = f"{path}: {row[KIND]} of {of_key} in version {row[VERSION]}"
-            if row[KIND].startswith("-"):
-                assert held.pop(of_key, None) == image, f"{where} takes away what was not there"
-            else:
-                assert of_key not in held, f"{where} adds to a row that is there"
-                held[of_key] = image
-    commit = read_commit(path, log.version())
-    assert commit is not None and commit.version == log.version()
-    assert commit.rows == len(held), path
-
-
-@pytest.fixture(scope="module")
-def running_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    project = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT / "layers", project / "layers")
-    shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
-    with own_settings(project, compaction_interval_seconds=5.0, driver_memory="1g") as settings:
-        stack = Stack(settings)
-        try:
-            stack.up(only=["postgres"])
-            create_shop(settings.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
-            stack.up(only=["connect", "warehouse"])
-            stack.register_connectors()
-            with GatewayClient(settings) as client:
-                yield Shop(stack, client, load_project(project))
-        finally:
-            stack.down()
-
-
-@pytest.fixture
-def shop(running_shop: Shop) -> Shop:
-    running_shop.wait_running()
-    return running_shop
+ORDERS = ("stg.orders", "dwd.orders", WATCHED, "dws.gmv_hour", "dwd.order_items", "dws.top_products")
+"""Tables of every kind; the changelogs of all of them are replayed, which costs less than comparing them."""
 
 
 def test_snapshot_and_increments_without_hand_over(shop: Shop) -> None:
@@ -198,7 +54,7 @@ def test_killed_between_two_commits_each_change_is_applied_once(shop: Shop, fail
         eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
         shop.wait_running()
         shop.wait_advanced(WATCHED)
-    shop.verify()
+    shop.verify(*ORDERS)
     shop.check_changelogs()
 
 
@@ -214,7 +70,7 @@ def test_killed_under_load_it_goes_on_where_it_was(shop: Shop) -> None:
         after = shop.status()
         assert all(after[table].version >= before[table].version for table in before)
         shop.wait_advanced("stg.orders", "dwd.orders", WATCHED)
-    shop.verify()
+    shop.verify(*ORDERS)
     shop.check_changelogs()
 
 
@@ -274,6 +130,48 @@ def test_a_backfill_beside_the_stream_emits_nothing(shop: Shop) -> None:
         shop.verify(WATCHED, "dws.gmv_hour", "dwd.orders")
     origins = set(shop.client.query(f"CHANGES {WATCHED}").column(ORIGIN).to_pylist())
     assert BACKFILL not in origins
+
+
+def test_no_micro_batch_ends_inside_a_transaction(shop: Shop) -> None:
+    """Each transaction writes one number into two tables: after every micro-batch both must hold the same."""
+    shop.wait_caught_up()
+    before = shop.status()
+    numbers = itertools.count(1)
+    with psycopg.connect(shop.dsn, autocommit=True) as connection:
+        found = connection.execute("SELECT order_id, min(item_id) FROM order_items GROUP BY 1 LIMIT 1")
+        order, item = found.fetchall()[0]
+
+        def advanced() -> bool:
+            for number in itertools.islice(numbers, 50):
+                with connection.transaction():
+                    connection.execute("UPDATE orders SET amount = %s WHERE order_id = %s", (number, order))
+                    connection.execute(
+                        "UPDATE order_items SET quantity = %s WHERE item_id = %s", (number, item)
+                    )
+            return shop.status()["stg.orders"].version >= before["stg.orders"].version + 6
+
+        eventually("six micro-batches", advanced, timeout=120)
+    shop.wait_caught_up()
+    orders = by_batch(shop, "stg.orders", before, f"order_id = {order}", "amount")
+    items = by_batch(shop, "stg.order_items", before, f"item_id = {item}", "quantity")
+    assert orders == items
+    assert len(orders) >= 6
+
+
+def by_batch(
+    shop: Shop, table: str, before: dict[str, TableStatus], row: str, column: str
+) -> dict[tuple[str, int], int]:
+    """The column's value in one row after each micro-batch since `before`."""
+    changelog = shop.path(table, "changelog")
+    made_by = {commit.version: (commit.run_id, commit.batch) for _, commit in history(changelog)}
+    with duckdb.connect() as engine:
+        engine.register("log", DeltaTable(str(changelog)).to_pyarrow_dataset())
+        found = engine.execute(
+            f"SELECT {VERSION}, {column} FROM log "
+            f"WHERE {row} AND {KIND} = '+U' AND {VERSION} > ? ORDER BY ALL",
+            [before[table].version],
+        ).fetchall()
+    return {made_by[version]: int(value) for version, value in found}
 
 
 def test_a_message_that_is_not_json_is_put_aside_and_the_stream_goes_on(shop: Shop) -> None:

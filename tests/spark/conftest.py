@@ -1,11 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from harness import Harness
+
+from headrace.engine.advance import Sessions
+from headrace.engine.session import batch_session, flow_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,14 +20,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+@pytest.fixture(scope="session")
+def sessions(spark: SparkSession) -> Sessions:
+    """One pair for the whole run: Spark's threads hold on to every session that they ever worked for."""
+    return Sessions(flow_session(spark), batch_session(spark))
+
+
 @pytest.fixture
-def harness(spark: SparkSession, tmp_path: Path) -> Callable[..., Harness]:
-    """`harness({"dws/x": "<query file text>", …})`: a warehouse of these layer files over a shop source."""
+def harness(sessions: Sessions, tmp_path: Path) -> Iterator[Callable[..., Harness]]:
+    """`harness({"dws/x": "<query file text>", …})`: a warehouse of these layer files over a shop source.
+
+    Whatever a test does with it, no frame may stay persisted: Spark would hold it to its end.
+    """
     made = 0
 
     def make(layers: dict[str, str], **options: object) -> Harness:
         nonlocal made
         made += 1
-        return Harness(spark, tmp_path / str(made), layers, **options)  # type: ignore[arg-type]
+        return Harness(sessions, tmp_path / str(made), layers, **options)  # type: ignore[arg-type]
 
-    return make
+    yield make
+    spark = sessions.batch
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
+    # Delta remembers the state of every table that it ever read, and with it the session that read it.
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

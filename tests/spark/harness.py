@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +17,6 @@ from headrace.engine.assemble import assemble
 from headrace.engine.backfill import backfill
 from headrace.engine.ingest import ingest
 from headrace.engine.parity import verify_batch
-from headrace.engine.session import batch_session, flow_session
 from headrace.engine.table import Delta, Table
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
@@ -27,28 +27,59 @@ from headrace.sources.types import column
 from headrace.spec import load_project
 from headrace.spec.model import SourceTable, TableName
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 Row = dict[str, Any]
+Key = Any
+"""The value of a one-column key, else the tuple of a key's values."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured table: columns as PostgreSQL declares them, and its primary key.
+
+    Args:
+        partition: a text column with labels `yyyyMMddHH` by which the stg table is partitioned, or None.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    partition: str | None = None
+
+    def key_of(self, row: Row) -> Key:
+        values = tuple(row[c] for c in self.key)
+        return values[0] if len(values) == 1 else values
+
+    def layer(self, table: str) -> str:
+        """The layer file of its stg table."""
+        if self.partition is None:
+            return (
+                f"CREATE MATERIALIZED TABLE stg.{table} FRESHNESS = DOWNSTREAM "
+                f"AS SELECT * FROM shop.public.{table}"
+            )
+        return (
+            f"CREATE MATERIALIZED TABLE stg.{table} {partitioned_by(self.partition)} FRESHNESS = DOWNSTREAM "
+            f"AS SELECT * FROM shop.public.{table} "
+            f"WHERE {self.partition} >= ${{start_date}} AND {self.partition} <= ${{end_date}}"
+        )
+
 
 SOURCES = {
-    "orders": (("order_id", "bigint"), ("user_id", "bigint"), ("amount", "numeric(12,2)"), ("hour", "text")),
-    "users": (("user_id", "bigint"), ("city", "text")),
+    "orders": Captured(
+        (("order_id", "bigint"), ("user_id", "bigint"), ("amount", "numeric(12,2)"), ("hour", "text")),
+        ("order_id",),
+        "hour",
+    ),
+    "users": Captured((("user_id", "bigint"), ("city", "text")), ("user_id",)),
 }
-ORDERS = """CREATE MATERIALIZED TABLE stg.orders
-PARTITIONED BY (hour) WITH ('partition.fields.hour.date-formatter' = 'yyyyMMddHH') FRESHNESS = DOWNSTREAM
-AS SELECT * FROM shop.public.orders WHERE hour >= ${start_date} AND hour <= ${end_date}"""
-USERS = "CREATE MATERIALIZED TABLE stg.users FRESHNESS = DOWNSTREAM AS SELECT * FROM shop.public.users"
+
+
+def partitioned_by(column: str) -> str:
+    """The clauses of a layer file that partition it by hours."""
+    return f"PARTITIONED BY ({column}) WITH ('partition.fields.{column}.date-formatter' = 'yyyyMMddHH')"
 
 
 def layer(name: str, key: str, query: str, *, partitioned: bool = True, extra: str = "") -> str:
     """A layer file of a derived table, partitioned by `hour`."""
-    clause = (
-        "PARTITIONED BY (hour) WITH ('partition.fields.hour.date-formatter' = 'yyyyMMddHH')"
-        if partitioned
-        else ""
-    )
+    clause = partitioned_by("hour") if partitioned else ""
     return (
         f"CREATE MATERIALIZED TABLE {name} (PRIMARY KEY ({key}){extra}) {clause} "
         f"FRESHNESS = INTERVAL '10' SECOND AS {query}"
@@ -58,31 +89,34 @@ def layer(name: str, key: str, query: str, *, partitioned: bool = True, extra: s
 class Source:
     """The captured tables as they are, and the Debezium events of what happens to them."""
 
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[int, Row]] = defaultdict(dict)
+    def __init__(self, tables: Mapping[str, Captured] = SOURCES) -> None:
+        self.tables = tables
+        self.rows: dict[str, dict[Key, Row]] = defaultdict(dict)
         self.events: list[Event] = []
         self._lsn = 1000
         self._offsets: dict[str, int] = defaultdict(int)
 
     def put(self, table: str, **row: Any) -> None:
-        """Insert or update by the table's first column."""
-        key = row[SOURCES[table][0][0]]
+        """Insert or update by the table's key."""
+        key = self.tables[table].key_of(row)
         before = self.rows[table].get(key)
         self.rows[table][key] = row
         self._emit(table, "c" if before is None else "u", key, before, row)
 
-    def delete(self, table: str, key: int) -> None:
+    def delete(self, table: str, key: Key) -> None:
         before = self.rows[table].pop(key)
         self._emit(table, "d", key, before, None)
 
-    def _emit(self, table: str, op: str, key: int, before: Row | None, after: Row | None) -> None:
+    def _emit(self, table: str, op: str, key: Key, before: Row | None, after: Row | None) -> None:
         self._lsn += 8
+        names = self.tables[table].key
+        values = key if len(names) > 1 else (key,)
         self.events.append(
             Event(
                 topic=f"shop.public.{table}",
                 partition=0,
                 offset=self._offsets[table],
-                key=json.dumps({SOURCES[table][0][0]: key}),
+                key=json.dumps(dict(zip(names, values, strict=True))),
                 op=op,
                 before=json.dumps(before) if before is not None else None,
                 after=json.dumps(after) if after is not None else None,
@@ -103,33 +137,45 @@ class Source:
 class Harness:
     def __init__(
         self,
-        spark: SparkSession,
+        sessions: Sessions,
         root: Path,
         layers: Mapping[str, str],
         *,
         full_identity: bool = True,
         source: Source | None = None,
+        sources: Mapping[str, Captured] = SOURCES,
+        batch_settings: bool = False,
     ) -> None:
+        """
+        Args:
+            layers: `{"dws/x": text of the layer file}`. A source's stg table need not be among them.
+            full_identity: whether the sources have REPLICA IDENTITY FULL.
+            source: a source with a history; by default a new one.
+            sources: the captured tables, where `source` is not given.
+            batch_settings: batch work has settings of its own, as in the warehouse server. Else it runs with
+                those for small batches: a few rows cost a third then.
+        """
         self.root = root
-        self.source = source or Source()
-        self.sessions = Sessions(flow_session(spark), batch_session(spark))
-        files = {"stg/orders": ORDERS, "stg/users": USERS, **layers}
+        self.source = source or Source(sources)
+        captured = self.source.tables
+        self.sessions = Sessions(sessions.flow, sessions.batch if batch_settings else sessions.flow)
+        files = {**{f"stg/{t}": c.layer(t) for t, c in captured.items()}, **layers}
         for name, text in files.items():
             path = root / "project" / "layers" / f"{name}.sql"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         connector = root / "project" / "deploy" / "connectors" / "shop.json"
         connector.parent.mkdir(parents=True, exist_ok=True)
-        captured = ",".join(f"public.{t}" for t in SOURCES)
+        listed = ",".join(f"public.{t}" for t in captured)
         connector.write_text(
-            json.dumps({"name": "shop", "config": {"topic.prefix": "shop", "table.include.list": captured}})
+            json.dumps({"name": "shop", "config": {"topic.prefix": "shop", "table.include.list": listed}})
         )
         self.project = load_project(root / "project")
         self.schemas = {
             table: SourceSchema(
                 table,
-                tuple(column(n, t) for n, t in SOURCES[table.table]),
-                (SOURCES[table.table][0][0],),
+                tuple(column(n, t) for n, t in captured[table.table].columns),
+                captured[table.table].key,
                 full_identity,
             )
             for table in self.project.sources()
@@ -170,14 +216,22 @@ class Harness:
                 known[table.name] = delta
         return known
 
-    def advance(self, known: dict[TableName, Delta] | None = None) -> None:
-        """Bring the derived tables forward, upstreams first."""
+    @property
+    def derived(self) -> list[Table]:
+        """All tables but stg, upstreams first."""
+        return [t for t in self.registry if t.spec.source is None]
+
+    def advance(self, known: dict[TableName, Delta] | None = None, *, tables: int | None = None) -> None:
+        """Bring the derived tables forward, upstreams first: all, or only the first `tables`."""
         known = dict(known or {})
-        for table in self.registry:
-            if table.spec.source is None:
-                delta = advance(self.sessions, self.registry, table, known, run_id="test")
-                if delta is not None:
-                    known[table.name] = delta
+        for table in self.derived[:tables]:
+            delta = advance(self.sessions, self.registry, table, known, run_id="test")
+            if delta is not None:
+                known[table.name] = delta
+
+    def advance_one(self, name: str, known: dict[TableName, Delta]) -> None:
+        """Bring one derived table forward; those that read it stay behind."""
+        advance(self.sessions, self.registry, self.table(name), known, run_id="test")
 
     def step(self) -> None:
         self.advance(self.feed())
@@ -191,13 +245,21 @@ class Harness:
     def verify(self, name: str) -> ParityResult:
         return verify_batch(self.sessions.batch, self.registry, self.table(name))
 
-    def backfill(self, name: str, start: str | None = None, end: str | None = None) -> RefreshResult:
+    def backfill(
+        self, name: str, start: str | None = None, end: str | None = None, only: frozenset[str] | None = None
+    ) -> RefreshResult:
         return backfill(
-            self.sessions, self.registry, self.table(name), start, end, run_id="test", progress=Progress()
+            self.sessions,
+            self.registry,
+            self.table(name),
+            start,
+            end,
+            only=only,
+            run_id="test",
+            progress=Progress(),
         )
 
     def assert_parity(self) -> None:
-        for table in self.registry:
-            if table.spec.source is None:
-                result = self.verify(str(table.name))
-                assert result.equal, f"{result.table}: {result.sample}"
+        for table in self.derived:
+            result = self.verify(str(table.name))
+            assert result.equal, f"{result.table}: {result.sample}"

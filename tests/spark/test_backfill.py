@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
 from harness import Harness
-from test_refresh import HOURS, LAYERS
+from orders_chain import HOURS, LAYERS, corrupt, files, nine_orders
 
 from headrace.engine.compaction import compact
 
 CHAIN = {k: LAYERS[k] for k in ("dwd/paid", "dws/by_user")}
 
 
-def files(warehouse: Harness, name: str) -> dict[str, set[str]]:
-    """Snapshot files by partition."""
-    found: dict[str, set[str]] = {}
-    table = DeltaTable(str(warehouse.table(name).store.snapshot.path))
-    for path in table.file_uris():
-        found.setdefault(Path(path).parent.name, set()).add(path)
-    return found
-
-
 @pytest.fixture
 def warehouse(harness: Callable[..., Harness]) -> Harness:
-    made = harness(CHAIN)
-    for key in range(1, 10):
-        made.source.put("orders", order_id=key, user_id=key % 2, amount=f"{key}.00", hour=HOURS[key % 3])
-    made.step()
-    return made
-
-
-def corrupt(warehouse: Harness, name: str, hour: str) -> None:
-    """Lose the rows of one hour, as a wrong history has lost them."""
-    store = warehouse.table(name).store
-    rows = store.head().read()
-    kept = rows.filter([h != hour for h in rows.column("hour").to_pylist()])
-    from headrace.engine.compaction import write_local
-
-    write_local(
-        warehouse.table(name), kept, None, version=store.version, compacted=store.version, run_id="test"
-    )
+    return nine_orders(harness(CHAIN, batch_settings=True))
 
 
 def test_a_correct_range_emits_nothing_and_keeps_other_files(warehouse: Harness) -> None:

@@ -109,7 +109,7 @@ def test_rows_that_come_and_go_within_a_batch_leave_only_tombstones(shop: Harnes
     shop.feed(events)
     store = shop.table("stg.orders").store
     assert store.changelog.read(0, 1).num_rows == 0
-    assert set(store.changelog.tombstones({(1,), (2,), (3,)})) == {(1,), (2,), (3,)}
+    assert set(store.deletes.find({(1,), (2,), (3,)})) == {(1,), (2,), (3,)}
     shop.feed([replace(e, offset=e.offset + 100) for e in events if e.op == "c"])
     assert shop.rows("stg.orders") == []
 

@@ -8,18 +8,30 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import uvicorn
 
-from headrace.errors import UnknownName
+from headrace.errors import TerminalError, UnknownName
 from headrace.gateway.app import create_app
 from headrace.gateway.rows import ResultRows
 from headrace.gateway.service import Service
+from headrace.gateway.statements import Start
 from headrace.progress import Progress
-from headrace.results import ConstraintResult, Explanation, ParityResult, RefreshResult, TableStatus
+from headrace.results import (
+    CascadeResult,
+    CascadeTable,
+    ChangePage,
+    ConstraintResult,
+    Explanation,
+    ParityResult,
+    RefreshDecision,
+    RefreshResult,
+    TableStatus,
+)
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
 
@@ -70,6 +82,7 @@ class FakeWarehouse:
     on_select: Callable[[str], pa.Table] | None = None
     on_start: Callable[[], None] = lambda: None
     stopped: bool = False
+    head: int = 7
 
     def start(self) -> None:
         self.on_start()
@@ -91,7 +104,7 @@ class FakeWarehouse:
             )
         ]
 
-    def explain(self, table: str) -> Explanation:
+    def explain(self, table: str, *, history: bool = False) -> Explanation:
         return Explanation(
             table=table,
             refresh_mode="CONTINUOUS",
@@ -100,6 +113,20 @@ class FakeWarehouse:
             strategy_reason="one upstream",
             refused={"JOIN": "no join"},
             upstreams=["shop.public.orders"],
+            history=[
+                RefreshDecision(
+                    chosen="ROW",
+                    path="driver",
+                    why="at first sight",
+                    estimates={"ROW": 0.1, "FULL": 0.8},
+                    seconds=0.25,
+                    rows_in=3,
+                    rows_out=2,
+                    changes={"stg.orders": "append only"},
+                )
+            ]
+            if history
+            else [],
         )
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
@@ -127,6 +154,23 @@ class FakeWarehouse:
             seconds=0.5,
         )
 
+    def cascade(
+        self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
+    ) -> CascadeResult:
+        self.calls.append(("cascade", table, start, end, dry_run))
+        ends = (start or "", end or "")
+        parts = [("stg.orders", *ends, "the range to refresh"), ("dwd.all", "", "", "a join")]
+        found = [
+            CascadeTable(
+                table=name, start=a, end=b, partitions=[a] if a else [], bytes=2048, reason=why, policy="skip"
+            )
+            for name, a, b, why in parts
+        ]
+        if not dry_run:
+            for told in found:
+                told.proof = [p.model_copy(update={"table": told.table}) for p in self.parity]
+        return CascadeResult(table=table, start=start or "", end=end or "", dry_run=dry_run, tables=found)
+
     def verify(
         self,
         tables: list[str] | None,
@@ -134,9 +178,10 @@ class FakeWarehouse:
         start: str | None = None,
         end: str | None = None,
         source: bool = True,
+        repair: bool = False,
         progress: Progress,
     ) -> list[ParityResult]:
-        self.calls.append(("verify", tables, start, end, source))
+        self.calls.append(("verify", tables, start, end, source, *(["repair"] if repair else [])))
         return self.parity
 
     def check(
@@ -159,9 +204,32 @@ class FakeWarehouse:
     def show(self) -> list[dict[str, Any]]:
         return [{"table": "stg.orders", "state": "RUNNING"}]
 
-    def changes(self, table: str, after: int, /) -> pa.Table:
-        self.calls.append(("changes", table, after))
-        return self.rows.append_column("_version", pa.array([after + 1] * self.rows.num_rows, pa.int64()))
+    def changes(self, table: str, start: Start, reader: str | None, /) -> ChangePage:
+        """One version a page; the table stands at version 7, and at one more each time a follower waits."""
+        self.calls.append(("changes", table, start, reader))
+        if start == 99:
+            raise TerminalError("the changes after version 99 are gone")
+        after = 7 if start == "LATEST" else -1 if start == "SNAPSHOT" else start or 0
+        assert isinstance(after, int)
+        through = 7 if after < 0 else min(after + 1, self.head)
+        rows = self.rows if through > after else self.rows.slice(0, 0)
+        rows = rows.append_column("_version", pa.array([through] * rows.num_rows, pa.int64()))
+        return ChangePage(rows, after, through, self.head)
+
+    def readers(self, table: str | None = None) -> list[dict[str, Any]]:
+        return [
+            {
+                "table": "stg.orders",
+                "reader": "audit",
+                "position": 5,
+                "behind": 2,
+                "progressed_at": datetime(2026, 1, 1, tzinfo=UTC),
+                "expired": False,
+            }
+        ]
+
+    def drop_reader(self, reader: str, table: str, /) -> None:
+        self.calls.append(("drop_reader", reader, table))
 
     def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]:
         return [letter for letter in self.letters if table in (None, letter["table"])]

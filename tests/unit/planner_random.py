@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -53,16 +54,22 @@ def random_change(chance: Random) -> Change:
     return Change(old, new)
 
 
+Scope = dict[str, tuple[str, ...]]
+Ctes = dict[str, tuple[str, tuple[str, ...]]]
+
+
 def random_query(chance: Random) -> Query:
     if chance.random() < 0.1:  # the shape of most dwd tables, too rare otherwise
         table, column = chance.choice(list(COLUMNS)), chance.choice(NAMES)
         text = f"SELECT m + k AS n, p, id AS x_id FROM {table} WHERE {column} <> 1"
         return Query(text, ("n", "p", "x_id"), (chance.choice(("x_id", "x_id", "p")),), "p")
-    ctes: list[str] = []
+    ctes: Ctes = {}
     inner, columns = _select(chance, ctes)
+    if chance.random() < 0.15:
+        inner, columns = _union(chance, inner, columns, ctes)
     for depth in range(chance.choice((0, 0, 1, 2))):
         inner, columns = _around(chance, inner, columns, depth)
-    text = (f"WITH {', '.join(ctes)} " if ctes else "") + inner
+    text = _with(ctes) + inner
     key = tuple(chance.sample(columns, min(len(columns), chance.choice((1, 1, 2)))))
     if chance.random() < 0.5:
         key = next(((c,) for c in ("x_id", "id") if c in columns), key)
@@ -70,10 +77,35 @@ def random_query(chance: Random) -> Query:
     return Query(text, tuple(columns), key, partition)
 
 
-def _leaf(chance: Random, alias: str, ctes: list[str]) -> tuple[str, tuple[str, ...]]:
-    """A table, or a subquery or CTE over one, with the columns that it has."""
-    table = chance.choice(list(COLUMNS))
-    shape = chance.choice(("table",) * 6 + ("filter", "group", "latest", "distinct", "computed"))
+def random_count(chance: Random) -> Query:
+    """COUNT and SUM by some columns of a random FROM clause; the key is the GROUP BY."""
+    ctes: Ctes = {}
+    rest, pick, _ = _from(chance, ctes)
+    by = list(dict.fromkeys(pick() for _ in range(chance.choice((1, 1, 2)))))
+    names = [_name(c) for c in by]
+    listed = [f"{c} AS {n}" for c, n in zip(by, names, strict=True)]
+    listed += ["COUNT(*) AS n", f"COUNT({pick()}) AS known", f"SUM({pick()}) AS total"]
+    text = f"{_with(ctes)}SELECT {', '.join(listed)} {rest} GROUP BY {', '.join(by)}"
+    return Query(text, (*names, "n", "known", "total"), tuple(names), None)
+
+
+def _with(ctes: Ctes) -> str:
+    return f"WITH {', '.join(f'{n} AS ({q})' for n, (q, _) in ctes.items())} " if ctes else ""
+
+
+def _name(expression: str) -> str:
+    return re.sub(r"\W+", "_", expression).strip("_").lower()
+
+
+def _leaf(chance: Random, alias: str, ctes: Ctes) -> tuple[str, tuple[str, ...]]:
+    """A table, or a subquery or CTE over one or two, with the columns that it has."""
+    if ctes and chance.random() < 0.25:  # read once more
+        name = chance.choice(list(ctes))
+        return f"{name} AS {alias}", ctes[name][1]
+    table, other = chance.choice(list(COLUMNS)), chance.choice(list(COLUMNS))
+    shape = chance.choice(
+        ("table",) * 9 + ("filter", "group", "latest", "distinct", "computed", "union", "joined", "tested")
+    )
     query, columns = {
         "table": ("", NAMES),
         "filter": (f"SELECT * FROM {table} WHERE m >= 1", NAMES),
@@ -88,46 +120,124 @@ def _leaf(chance: Random, alias: str, ctes: list[str]) -> tuple[str, tuple[str, 
         ),
         "distinct": (f"SELECT DISTINCT k, m, p FROM {table}", ("k", "m", "p")),
         "computed": (f"SELECT id, k + 0 AS k, p AS m, m AS p FROM {table}", NAMES),
+        "union": (
+            f"SELECT id, k, m, p FROM {table} {chance.choice(('UNION ALL', 'UNION', 'EXCEPT', 'INTERSECT'))} "
+            f"SELECT id, k, {chance.choice(('m', 'm', 'p', '1'))}, p FROM {other}",
+            NAMES,
+        ),
+        "joined": (
+            f"SELECT a.id, a.k, b.m, b.p FROM {table} AS a {chance.choice(('LEFT', 'INNER'))} JOIN {other} "
+            f"AS b ON a.k = b.{chance.choice(NAMES)}",
+            NAMES,
+        ),
+        "tested": (
+            f"SELECT id, k, m, p FROM {table} AS a WHERE {chance.choice(('', 'NOT '))}EXISTS "
+            f"(SELECT 1 FROM {other} AS b WHERE b.{chance.choice(NAMES)} = a.{chance.choice(NAMES)})",
+            NAMES,
+        ),
     }[shape]
     if shape == "table":
         return f"{table} AS {alias}", columns
     if chance.random() < 0.5:
-        ctes.append(f"with_{alias} AS ({query})")
-        return f"with_{alias} AS {alias}", columns
+        name = f"with_{alias}_{len(ctes)}"
+        ctes[name] = query, columns
+        return f"{name} AS {alias}", columns
     return f"({query}) AS {alias}", columns
 
 
-def _select(chance: Random, ctes: list[str]) -> tuple[str, list[str]]:
+_JOINS = ("JOIN",) * 6 + ("LEFT JOIN",) * 6 + ("CROSS JOIN",) * 2 + ("RIGHT JOIN",) * 2
+_JOINS += ("FULL JOIN",) * 3 + ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
+
+
+def _from(chance: Random, ctes: Ctes) -> tuple[str, Callable[[], str], Scope]:
+    """A FROM clause with joins and WHERE, a choice of its columns, and what each alias has."""
     aliases = ["x", "y", "z"][: chance.choice((1, 1, 2, 2, 3, 3, 3))]
     first, known = _leaf(chance, "x", ctes)
-    scope = {"x": known}
+    scope: Scope = {"x": known}
+    merged: list[str] = []
     text = f"FROM {first}"
     for alias in aliases[1:]:
         relation, columns = _leaf(chance, alias, ctes)
-        kind = chance.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "LEFT JOIN", "CROSS JOIN"))
+        kind = chance.choice(_JOINS)
         shared = [c for c in ("k", "m", "p") if c in columns and c in scope["x"]]
-        using = kind != "CROSS JOIN" and len(scope) == 1 and shared and chance.random() < 0.15
-        scope[alias] = columns
+        using = kind in ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN") and len(scope) == 1 and shared
+        full = kind == "FULL JOIN" and shared and "y" not in scope and chance.random() < 0.8
+        inner = {**scope, alias: columns}
         text += f" {kind} {relation}"
-        if using:
-            text += f" USING ({chance.choice(shared)})"
+        if using and chance.random() < (0.4 if full else 0.15):
+            column = chance.choice(shared)
+            text += f" USING ({column})"
+            if kind in ("FULL JOIN", "RIGHT JOIN"):
+                merged += [column] * 4
+        elif full:
+            column = chance.choice(shared)
+            text += f" ON x.{column} = {alias}.{column}"
+            merged += [f"COALESCE({alias}.{column}, x.{column})"] * 4
         elif kind != "CROSS JOIN":
-            text += f" ON {_condition(chance, scope, alias)}"
+            text += f" ON {_condition(chance, inner, alias)}"
+        if kind not in ("LEFT SEMI JOIN", "LEFT ANTI JOIN"):
+            scope = inner
     filters = [
         _condition(chance, scope, chance.choice(list(scope)))
         for _ in range(chance.choice((0, 0, 1)) if len(scope) > 1 else 0)
     ]
     filters += [f"{_column(chance, scope)} <> 2"] if chance.random() < 0.3 else []
+    filters += [_test(chance, scope, ctes)] if chance.random() < 0.3 else []
     text += f" WHERE {' AND '.join(filters)}" if filters else ""
-    return _project(chance, text, lambda: _column(chance, scope), scope, "")
+
+    def pick() -> str:
+        return chance.choice(merged) if merged and chance.random() < 0.5 else _column(chance, scope)
+
+    return text, pick, scope
 
 
-def _column(chance: Random, scope: dict[str, tuple[str, ...]], alias: str | None = None) -> str:
+def _test(chance: Random, scope: Scope, ctes: Ctes) -> str:
+    """A condition with a subquery."""
+    inner, columns = _leaf(chance, "q", ctes)
+    outer, mine = _column(chance, scope), f"q.{chance.choice(columns)}"
+    correlated = f" WHERE {mine} = {outer}" if chance.random() < 0.8 else ""
+    if correlated and chance.random() < 0.3:
+        correlated += f" AND q.{chance.choice(columns)} <> {_column(chance, scope)}"
+    compared, value = _column(chance, scope), f"q.{chance.choice(columns)}"
+    among = f"SELECT {value} FROM {inner}" + (correlated if chance.random() < 0.2 else "")
+    if chance.random() < 0.2:
+        among = f"SELECT {value} FROM {inner} GROUP BY {value} HAVING COUNT(*) >= 1"
+    return chance.choice(
+        (
+            f"EXISTS (SELECT 1 FROM {inner}{correlated})",
+            f"NOT EXISTS (SELECT 1 FROM {inner}{correlated})",
+            f"{compared} IN ({among})",
+            f"{compared} NOT IN ({among})",
+            f"({compared} NOT IN ({among}) OR {outer} = 1)",
+            f"{compared} >= (SELECT MAX({value}) FROM {inner}{correlated})",
+            f"(SELECT COUNT(*) FROM {inner}{correlated}) <= 1",
+        )
+    )
+
+
+def _select(chance: Random, ctes: Ctes) -> tuple[str, list[str]]:
+    rest, pick, scope = _from(chance, ctes)
+    return _project(chance, rest, pick, scope, "")
+
+
+def _union(chance: Random, first: str, columns: list[str], ctes: Ctes) -> tuple[str, list[str]]:
+    """Another SELECT beside it, with as many columns."""
+    rest, pick, scope = _from(chance, ctes)
+    same = [c.replace("_", ".", 1) for c in columns]
+    known = [
+        c if c.split(".")[0] in scope and c.split(".")[-1] in scope[c.split(".")[0]] else "" for c in same
+    ]
+    listed = ", ".join(c if c and chance.random() < 0.8 else pick() for c in known)
+    kind = chance.choice(("UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT"))
+    return f"{first} {kind} SELECT {listed} {rest}", columns
+
+
+def _column(chance: Random, scope: Scope, alias: str | None = None) -> str:
     alias = alias or chance.choice(list(scope))
     return f"{alias}.{chance.choice(scope[alias])}"
 
 
-def _condition(chance: Random, scope: dict[str, tuple[str, ...]], alias: str) -> str:
+def _condition(chance: Random, scope: Scope, alias: str) -> str:
     others = [a for a in scope if a != alias]
     others = others if chance.random() < 0.3 else [chance.choice(others)] * chance.choice((1, 1, 2))
     parts = []
@@ -146,13 +256,13 @@ def _condition(chance: Random, scope: dict[str, tuple[str, ...]], alias: str) ->
 
 
 def _project(
-    chance: Random, rest: str, pick: Callable[[], str], scope: dict[str, tuple[str, ...]] | None, tag: str
+    chance: Random, rest: str, pick: Callable[[], str], scope: Scope | None, tag: str
 ) -> tuple[str, list[str]]:
     """A SELECT list over `rest`: plain, DISTINCT, grouped, or with a window."""
     plain = list(dict.fromkeys(pick() for _ in range(chance.choice((2, 3, 4)))))
     if scope and chance.random() < 0.5 and "id" in scope["x"]:
         plain = list(dict.fromkeys(["x.id", *plain]))
-    names = [f"{c.replace('.', '_')}" for c in plain]
+    names = [_name(c) for c in plain]
     listed = [f"{c} AS {n}" for c, n in zip(plain, names, strict=True)]
     shape = chance.choice(("plain", "plain", "distinct", "group", "group", "window", "window"))
     if shape == "distinct":

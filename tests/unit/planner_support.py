@@ -59,13 +59,14 @@ def plan(
     key: tuple[str, ...] | None = None,
     columns: Mapping[str, tuple[str, ...]] = COLUMNS,
     keys: Mapping[str, tuple[str, ...]] = KEYS,
+    without: tuple[str, ...] = (),
 ) -> Plan:
-    """The plan of `spec` over upstreams with these columns and keys."""
+    """The plan of `spec` over upstreams with these columns and keys, strategies of `without` left out."""
     own = spec.primary_key if key is None else key
     upstreams = {u: str(u) for u in spec.upstreams}
     known_columns = {u: columns[name] for u, name in upstreams.items()} | {spec.name: output}
     known_keys = {u: keys[name] for u, name in upstreams.items()} | {spec.name: own}
-    return analyze(spec, known_keys, known_columns)
+    return analyze(spec, known_keys, known_columns, excluded=dict.fromkeys(without, "not asked for"))
 
 
 def names(text: str) -> tuple[str, ...]:

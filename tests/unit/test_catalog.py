@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -22,13 +21,6 @@ CREATE MATERIALIZED TABLE {name} (PRIMARY KEY (id))
 FRESHNESS = INTERVAL '10' SECOND
 AS SELECT id FROM stg.words
 """
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    catalog = Catalog.in_directory(tmp_path / "state")
-    yield catalog
-    catalog.close()
 
 
 def table(directory: Path, name: str = "dwd.words", text: str = LAYER) -> TableSpec:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,16 @@ import pytest
 from gateway_support import Gateway, free_port, serve, write_project
 from typer.testing import CliRunner
 
+import headrace
 from headrace.cli.main import app
 from headrace.errors import TerminalError
-from headrace.results import ConstraintResult, DifferingRow, ParityResult
+from headrace.gateway.client import GatewayClient
+from headrace.planner.choice import Decision
+from headrace.results import ConstraintResult, DifferingRow, ParityResult, Repaired
 from headrace.services.stack import Stack
 from headrace.services.status import ServiceStatus
+from headrace.store.commits import Commit
+from headrace.subscription import batches
 
 HEAVY = {
     "pyspark",
@@ -121,6 +127,28 @@ def test_refresh(cli: Cli, gateway: Gateway) -> None:
     assert gateway.warehouse.calls[-1] == ("refresh", "stg.users", None, None)
 
 
+def test_refresh_cascade_shows_what_will_run_and_ends_with_its_proof(cli: Cli, gateway: Gateway) -> None:
+    arguments = ["refresh", "stg.orders", "--start", "2024010100", "--end", "2024010103", "--cascade"]
+    call = ("cascade", "stg.orders", "2024010100", "2024010103")
+    out = cli(*arguments, "--dry-run")
+    assert gateway.warehouse.calls == [(*call, True)]
+    lines = [line.split() for line in out.splitlines()]
+    assert ["stg.orders", "2024010100", "…", "2024010103", "1", "2,048"] in [line[:6] for line in lines]
+    assert ["dwd.all", "all", "2,048", "skip", "a", "join"] in lines
+    gateway.warehouse.parity = [parity(equal=True)]
+    out = cli(*arguments)
+    assert gateway.warehouse.calls[1:] == [(*call, True), (*call, False)]
+    assert "equal" in out
+    gateway.warehouse.parity = [parity(equal=False)]
+    assert "DIFFERS" in cli(*arguments, code=1)
+    gateway.warehouse.calls.clear()
+    found = json.loads(cli(*arguments, "--json", code=1))
+    assert gateway.warehouse.calls == [(*call, False)]
+    assert [t["table"] for t in found["tables"]] == ["stg.orders", "dwd.all"]
+    cli("refresh", "stg.users", "--dry-run", code=2)
+    assert "pass --cascade too" in cli.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -170,6 +198,20 @@ def test_verify_of_a_difference_is_1_and_shows_the_rows(cli: Cli, gateway: Gatew
     assert found[1]["sample"][0] == {"side": "table", "row": {"id": 1, "amount": "2.00"}}
 
 
+def test_verify_repair(cli: Cli, gateway: Gateway) -> None:
+    done = Repaired(
+        partitions=["2024010100"], missing=2, extra=1, inserted=1, updated=1, deleted=0, seconds=0.1
+    )
+    gateway.warehouse.parity = [parity(equal=True, repaired=done)]
+    out = cli("verify", "stg.orders", "--no-source", "--repair")
+    assert "repaired partitions 2024010100: 1 inserted, 1 updated, 0 deleted; proven equal" in out
+    assert gateway.warehouse.calls[-1] == ("verify", ["stg.orders"], None, None, False, "repair")
+    found = json.loads(cli("verify", "--repair", "--json"))
+    assert found[0]["repaired"]["partitions"] == ["2024010100"]
+    gateway.warehouse.parity = [parity(equal=False, repaired=done)]
+    assert "DIFFERS STILL" in cli("verify", "--repair", code=1)
+
+
 def test_verify_that_could_not_compare_is_1(cli: Cli, gateway: Gateway) -> None:
     gateway.warehouse.parity = [parity(equal=True, error="the source does not answer")]
     assert "the source does not answer" in cli("verify", code=1)
@@ -187,6 +229,79 @@ def test_check(cli: Cli, gateway: Gateway) -> None:
     assert "BROKEN" in cli("check", "stg.orders", code=1)
 
 
+def test_explain_history(cli: Cli) -> None:
+    out = cli("explain", "stg.orders", "--history")
+    row = out.splitlines()[-1]
+    assert [part in row for part in ("ROW", "driver", "0.25", "FULL 0.80", "append only")] == [True] * 5
+    found = json.loads(cli("explain", "stg.orders", "--history", "--json"))
+    assert found["history"][0]["estimates"] == {"ROW": 0.1, "FULL": 0.8}
+    assert json.loads(cli("explain", "stg.orders", "--json"))["history"] == []
+
+
+def test_explain_history_without_a_server_reads_the_log(stopped: Cli) -> None:
+    decision = Decision("FULL", "load", "the table is empty", {"FULL": 0.8}, 1.5, 9, 4)
+    log = stopped.project / ".headrace/data/warehouse/stg/orders/changelog/_delta_log"
+    log.mkdir(parents=True)
+    for version, decided in enumerate((decision, replace(decision, path="driver"))):
+        commit = Commit("stg.orders", "stream", version, decision=decided.as_dict())
+        text = json.dumps({"commitInfo": {"userMetadata": commit.encode()}})
+        (log / f"{version:020d}.json").write_text(text)
+    found = json.loads(stopped("explain", "stg.orders", "--history", "--json"))["history"]
+    assert [d["path"] for d in found] == ["driver", "load"]
+
+
+def test_explain_without_a_server_reads_the_files(stopped: Cli) -> None:
+    found = json.loads(cli_out := stopped("explain", "stg.orders", "--json"))
+    assert found["refresh_mode"] == "CONTINUOUS", cli_out
+    assert any("planned from the files" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("expression", "query"),
+    [
+        ("NOW()", "SELECT order_id,\n  now() AS t\nFROM dwd.o"),
+        (
+            "SUM(CAST(amount AS DOUBLE))",
+            "SELECT order_id,\n  SUM(CAST(amount AS DOUBLE)) AS t\nFROM dwd.o GROUP BY 1",
+        ),
+        (
+            "ROW_NUMBER() OVER (PARTITION BY amount ORDER BY b)",
+            "SELECT order_id,\n  ROW_NUMBER() OVER (PARTITION BY amount ORDER BY b) AS t\nFROM dwd.o",
+        ),
+        (
+            "ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY amount)",  # nobody knows stg's key here
+            "SELECT order_id,\nROW_NUMBER() OVER (PARTITION BY order_id ORDER BY amount) AS t FROM stg.users",
+        ),
+        ("FIRST(b)", "SELECT order_id,\n  first(b) AS t\nFROM dwd.o GROUP BY 1"),
+        ("LIMIT 10", "SELECT order_id, b AS t\nFROM dwd.o LIMIT 10"),
+        ("ORDER BY b LIMIT 10", "SELECT order_id, b AS t FROM dwd.o\nORDER BY b LIMIT 10"),
+    ],
+)
+def test_explain_and_plan_refuse_with_expression_and_line(stopped: Cli, expression: str, query: str) -> None:
+    def write(name: str, key: str, text: str) -> Path:
+        path = stopped.project / "layers" / f"{name}.sql"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = name.replace("/", ".")
+        header = (
+            f"CREATE MATERIALIZED TABLE {table} (PRIMARY KEY ({key}))\nFRESHNESS = INTERVAL '1' MINUTE AS\n"
+        )
+        path.write_text(header + text)
+        return path
+
+    write("dwd/o", "order_id", "SELECT order_id, amount, amount + 1 AS b FROM stg.orders")
+    path = write("dws/bad", "order_id", query)
+    stopped("explain", "dws.bad", code=2)
+    assert f": {expression}" in stopped.stderr
+    assert "hint: " in stopped.stderr
+    assert f"{path}:4:" in stopped.stderr
+    if "stg.users" in query:  # only its owner can tell: plan warns
+        stopped("plan")
+        assert f"warning: {path}:4:" in stopped.stderr
+    else:
+        stopped("plan", code=2)
+        assert f"{path}:4:" in stopped.stderr
+
+
 def test_explain_suspend_resume(cli: Cli, gateway: Gateway) -> None:
     out = cli("explain", "stg.orders")
     assert "ROW: one upstream" in out and "JOIN: no join" in out
@@ -199,26 +314,50 @@ def test_explain_suspend_resume(cli: Cli, gateway: Gateway) -> None:
 
 
 def test_changes_are_json_lines(cli: Cli, gateway: Gateway) -> None:
-    lines = cli("changes", "stg.orders", "--from", "3", "--json").splitlines()
-    assert [json.loads(line) for line in lines] == [{"id": 1, "_version": 3}, {"id": 2, "_version": 3}]
-    assert gateway.warehouse.calls == [("changes", "stg.orders", 2)]
-    assert cli("changes", "stg.orders").splitlines()[0] == "id=1  _version=0"
+    lines = cli("changes", "stg.orders", "--from", "6", "--json").splitlines()
+    assert [json.loads(line) for line in lines] == [{"id": 1, "_version": 7}, {"id": 2, "_version": 7}]
+    assert gateway.warehouse.calls == [("changes", "stg.orders", 6, None)]
+    assert cli("changes", "stg.orders").splitlines()[0] == "id=1  _version=1"
+    assert len(cli("changes", "stg.orders", "--from", "0").splitlines()) == 2 * 7
+    assert cli("changes", "stg.orders", "--from", "snapshot").splitlines()[0] == "id=1  _version=7"
+    cli("changes", "stg.orders", "--from", "later", code=2)
+    assert "`snapshot` or `latest`" in cli.stderr
+    cli("changes", "stg.orders", "--from", "99", code=1)
+    assert "are gone" in cli.stderr
 
 
 def test_follow_goes_on_after_the_last_version_seen(
     cli: Cli, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polls = []
-
-    def stop_at_the_third(_seconds: float) -> None:
-        polls.append(1)
-        if len(polls) == 3:
+    def one_more_version(_seconds: float) -> None:
+        gateway.warehouse.head += 1
+        if gateway.warehouse.head == 10:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("headrace.cli.follow_command.time.sleep", stop_at_the_third)
+    monkeypatch.setattr("headrace.subscription.time.sleep", one_more_version)
     cli("changes", "stg.orders", "--follow", code=130)
-    # The fake's table stands at version 7, and answers each call with one version.
-    assert [after for _, _, after in gateway.warehouse.calls] == [7, 8, 9]
+    starts = [start for _, _, start, _ in gateway.warehouse.calls]
+    assert starts == ["LATEST", 7, 8, 8, 9]
+
+
+def test_a_reader_says_what_it_has_done_when_it_asks_for_more(gateway: Gateway) -> None:
+    with GatewayClient(gateway.settings) as client:
+        found = batches(client, "stg.orders", from_version=5, follow=False, reader="audit")
+        assert [(b.after, b.through) for b in found] == [(5, 6), (6, 7)]
+    assert [call[2:] for call in gateway.warehouse.calls] == [(5, "audit"), (6, "audit"), (7, "audit")]
+
+
+def test_subscribe_takes_a_project(gateway: Gateway) -> None:
+    found = list(headrace.subscribe("stg.orders", project=gateway.settings.project, from_version=6))
+    assert [b.rows.column("id").to_pylist() for b in found] == [[1, 2]]
+
+
+def test_readers(cli: Cli, gateway: Gateway) -> None:
+    assert "audit" in cli("readers", "stg.orders")
+    assert json.loads(cli("readers", "--json"))[0]["behind"] == 2
+    cli("readers", "stg.orders", "--drop", "audit")
+    assert gateway.warehouse.calls == [("drop_reader", "audit", "stg.orders")]
+    cli("readers", "--drop", "audit", code=2)
 
 
 def test_dead_letters(cli: Cli, gateway: Gateway) -> None:
@@ -244,13 +383,14 @@ def test_status(
     cli: Cli, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, service: str, table: str, code: int
 ) -> None:
     monkeypatch.setattr(Stack, "status", lambda _self: services(service))
-    one = gateway.warehouse.status()[0].model_copy(update={"state": table, "last_error": "why\nnot"})
+    said = {"state": table, "last_error": "why\nnot", "warnings": ["reader `audit` is abandoned"]}
+    one = gateway.warehouse.status()[0].model_copy(update=said)
     gateway.warehouse.status = lambda: [one]  # type: ignore[method-assign]
     out = cli("status", code=code)
     assert ["kafka", service, "1", "2", "3", "MiB"] in [line.split() for line in out.splitlines()]
     row = next(line for line in out.splitlines() if line.startswith("stg.orders"))
     assert row.split() == f"stg.orders CONTINUOUS {table} ROW 10 s 1.5 s 2 7 – 0".split()
-    assert "stg.orders: why\\nnot" in out
+    assert "stg.orders: why\\nnot" in out and "stg.orders: reader `audit` is abandoned" in out
     found = json.loads(cli("status", "--json", code=code))
     assert found["tables"][0]["measured_freshness"] == 1.5 and found["services"][0]["name"] == "kafka"
 
@@ -264,7 +404,7 @@ def test_status_without_services_is_3(stopped: Cli) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["sql", "SELECT 1"], ["verify"], ["explain", "stg.orders"], ["changes", "x"], ["suspend", "x"]],
+    [["sql", "SELECT 1"], ["verify"], ["changes", "x"], ["suspend", "x"]],
 )
 def test_without_a_server_every_command_says_up_and_3(stopped: Cli, command: list[str]) -> None:
     stopped(*command, code=3)

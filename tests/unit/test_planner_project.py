@@ -121,8 +121,8 @@ def test_plans_of_the_reference_project() -> None:
         "dwd.orders": "ROW",
         "dwd.partition_word_count": "ROW",
         "dwd.order_items": "AFFECTED_KEYS",
-        "dws.user_hour": "AFFECTED_KEYS",
-        "dws.partition_word_count": "AFFECTED_KEYS",
+        "dws.user_hour": "WEIGHTED",
+        "dws.partition_word_count": "WEIGHTED",
         "dws.gmv_hour": "AFFECTED_PARTITIONS",
         "dws.top_products": "AFFECTED_PARTITIONS",
     }

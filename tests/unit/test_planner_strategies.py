@@ -10,7 +10,7 @@ import yaml
 from planner_support import names, plan, write_table
 
 from headrace.errors import SpecError
-from headrace.planner import AffectedKeys, AffectedPartitions, Full, Row
+from headrace.planner import AffectedKeys, AffectedPartitions, Full, Row, Step, TopN
 from headrace.planner import Path as JoinPath
 
 CASES = yaml.safe_load(Path(__file__).with_name("planner_cases.yml").read_text())
@@ -19,10 +19,14 @@ CASES = yaml.safe_load(Path(__file__).with_name("planner_cases.yml").read_text()
 def shown(path: JoinPath) -> str:
     """A path as the cases write it."""
     return ", then ".join(
-        f"{s.from_reference} ({' '.join(s.from_columns)}) {'<=>' if all(s.null_safe) else '='} "
+        f"{s.from_reference} ({' '.join(s.from_columns)}) {_sign(s)} "
         f"{s.to_reference} ({' '.join(s.to_columns)})"
         for s in path.steps
     )
+
+
+def _sign(step: Step) -> str:
+    return "NOT IN" if step.null_aware else "<=>" if all(step.null_safe) else "="
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["query"])
@@ -30,19 +34,29 @@ def test_plan(tmp_path: Path, case: dict[str, Any]) -> None:
     output = names(case.get("output", "order_id logdate"))
     partition = "logdate" if "logdate" in output else None
     spec = write_table(tmp_path, case["query"], key=case.get("key", "order_id"), partition=partition)
-    found = plan(spec, output)
+    found = plan(spec, output, without=("WEIGHTED",))  # test_planner_weighted.py asks for it
     refused = dict(found.refused)
     if "strategy" in case:
         assert found.strategy.name == case["strategy"]
     if isinstance(found.strategy, AffectedKeys | AffectedPartitions) and "columns" in case:
         assert found.strategy.columns == names(case["columns"])
-        assert found.strategy.driving == case.get("driving", 0)
-        assert found.strategy.trace == names(case.get("trace", case["columns"]))
-        assert [shown(p) for p in found.strategy.paths] == case.get("paths", [])
+        cells = found.strategy.cells
+        assert cells.outputs == found.strategy.columns
+        held = case.get("leaves", {0: case["columns"]})
+        assert dict(cells.leaves) == {r: names(columns) for r, columns in held.items()}
+        assert [shown(p) for p in cells.paths] == case.get("paths", [])
+        assert cells.global_leaves == tuple(case.get("whole", ()))
     assert case.get("reason", "") in found.reason
     for name, reason in case.get("refused", {}).items():
         assert reason in refused[name]
-    cheaper = ["ROW", "AFFECTED_KEYS", "AFFECTED_PARTITIONS", "FULL"]
+    cheaper = [
+        "ROW",
+        "WEIGHTED",
+        "AFFECTED_KEYS",
+        "AFFECTED_PARTITIONS",
+        *(["TOP_N"] if TopN.name in refused else []),
+        "FULL",
+    ]
     assert list(refused) == cheaper[: cheaper.index(found.strategy.name)]
 
 
@@ -57,7 +71,7 @@ def test_policy_full(tmp_path: Path) -> None:
     spec = write_table(tmp_path, query, key="user_id, logdate", policy="FULL")
     found = plan(spec, names("user_id logdate n"))
     assert (found.strategy, found.reason) == (Full(), "REFRESH_POLICY = FULL")
-    assert dict(found.refused)["AFFECTED_KEYS"] == "REFRESH_POLICY = FULL"
+    assert dict(found.refused)["WEIGHTED"] == "REFRESH_POLICY = FULL"
 
 
 def test_policy_strict(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import psutil
@@ -13,7 +15,7 @@ import pytest
 from supervisor.options import ServerOptions
 
 from headrace.errors import TerminalError
-from headrace.services import catalogue, java, kafka, places, processes
+from headrace.services import catalogue, health, java, kafka, places, processes
 from headrace.services.program import Program
 from headrace.services.stack import STOP_ORDER, Stack
 from headrace.services.supervisor import Supervisor
@@ -199,3 +201,38 @@ def test_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(TerminalError, match=r"is Java 8: install Java 17 or newer"):
         java.find_java()
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "kind"),
+    [
+        (503, {"state": "failed", "error": "the lease is held"}, health.Failed),
+        (503, {"state": "starting"}, health.Unhealthy),
+        (200, {"state": "ready"}, None),
+    ],
+)
+def test_a_warehouse_that_says_it_failed_is_not_waited_for(
+    tmp_path: Path, status: int, answer: dict[str, str], kind: type[Exception] | None
+) -> None:
+    class Gateway(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Gateway)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        own = Settings(project=tmp_path, data=tmp_path, gateway_port=server.server_port)
+        if kind is None:
+            health.check(own, "warehouse")
+        else:
+            with pytest.raises(health.Unhealthy) as told:
+                health.check(own, "warehouse")
+            assert type(told.value) is kind
+    finally:
+        server.shutdown()
+        server.server_close()

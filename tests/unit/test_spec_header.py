@@ -157,7 +157,11 @@ TAIL = "FRESHNESS = DOWNSTREAM\nAS\nSELECT a FROM dwd.o"
         (KEY + "PARTITIONED BY (logdate, logdate)\n" + TAIL, "2:17", "named twice"),
         (KEY + "PARTITIONED BY (LogDate)\n" + TAIL, "2:17", "`LogDate` is not a name"),
         (KEY + "WITH ('correction.polici' = 'skip')\n" + TAIL, "2:7", "did you mean `correction.policy`"),
-        (KEY + "WITH ('correction.policy' = 'never')\n" + TAIL, "2:29", "write 'skip' or 'recompute'"),
+        (
+            KEY + "WITH ('correction.policy' = 'never')\n" + TAIL,
+            "2:29",
+            "write 'skip' or 'propagate' or 'recompute'",
+        ),
         (
             KEY + "WITH ('correction.policy' = 'skip',\n'correction.policy' = 'skip')\n" + TAIL,
             "3:1",

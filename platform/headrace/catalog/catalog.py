@@ -11,6 +11,7 @@ from typing import Literal, Self, cast
 
 import sqlalchemy as sa
 
+from headrace.catalog.readers import Readers
 from headrace.catalog.schema import SCHEMA_VERSION, materialized_table, metadata, open_engine, schema_version
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.results import State
@@ -49,6 +50,7 @@ class Catalog:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         self._engine = open_engine(parsed)
         self._create()
+        self.readers = Readers(self._engine)
 
     @classmethod
     def in_directory(cls, state: Path) -> Self:

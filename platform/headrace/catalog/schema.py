@@ -35,6 +35,17 @@ materialized_table = sa.Table(
 )
 
 
+reader = sa.Table(
+    "reader",
+    metadata,
+    sa.Column("table_name", sa.String(127), primary_key=True),
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("position", sa.BigInteger, nullable=False),  # changelog version done
+    sa.Column("progressed_at", sa.DateTime, nullable=False),  # UTC
+    sa.Column("expired", sa.Boolean, nullable=False),
+)
+
+
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""
     engine = sa.create_engine(url)

@@ -1,70 +1,92 @@
-"""changes: a table's changelog, from a version on."""
+"""changes: a table's changelog, from a version on. readers: who follows it under a name."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.options import Project, Table, load_settings
-from headrace.cli.output import cell, print_json, records
-from headrace.errors import UnknownName, did_you_mean
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from headrace.gateway.client import GatewayClient
-
-_VERSION = "_version"
-_POLL_SECONDS = 0.5
+from headrace.cli.errors import UsageError
+from headrace.cli.options import Json, Project, Table, load_settings
+from headrace.cli.output import cell, note, print_columns, print_json, records
+from headrace.subscription import batches
 
 
 def changes(
     table: Table,
     from_version: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "--from",
             metavar="V",
-            min=0,
             show_default=False,
-            help="First changelog version. Default: the oldest there is; with --follow, the next one.",
+            help="The version that you have: what follows it is printed, 0 is the empty table. `snapshot`: "
+            "first the rows as they are, each as +I. `latest`: what comes from now on. Default: the reader's "
+            "position, else the oldest change there is; with --follow, `latest`.",
         ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--reader",
+            metavar="NAME",
+            show_default=False,
+            help="Remember under this name what was printed, begin there the next time, and let retention "
+            "keep what was not.",
+        ),
+    ] = None,
     project: Project = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Print a table's changelog.
 
-    Row changes in order, each with its kind: +I, -U, +U or -D.
+    Row changes in order, each with its version, its kind (+I, -U, +U or -D) and its origin.
     """
     from headrace.gateway.client import GatewayClient
 
+    begin = _start(from_version)
     with GatewayClient(load_settings(project)) as client:
-        version = _next_version(client, table) if follow and from_version is None else from_version or 0
-        while True:
-            rows = client.query(f"CHANGES {table} FROM VERSION {version}")
-            for row in records(rows):
+        for batch in batches(client, table, from_version=begin, follow=follow, reader=reader):
+            for row in records(batch.rows):
                 if as_json:
                     print_json(row, line=True)
                 else:
                     print("  ".join(f"{name}={cell(value)}" for name, value in row.items()), flush=True)
-            if not follow:
-                return
-            version = _after(rows, version)
-            time.sleep(_POLL_SECONDS)
 
 
-def _next_version(client: GatewayClient, table: str) -> int:
-    versions = {status.table: status.version for status in client.status()}
-    if table.lower() not in versions:
-        raise UnknownName(f"no table `{table}`: {did_you_mean(table, versions)}")
-    return versions[table.lower()] + 1
+def _start(text: str | None) -> int | Literal["snapshot", "latest"] | None:
+    match text:
+        case None | "snapshot" | "latest":
+            return text
+        case _ if text.isdecimal():
+            return int(text)
+    raise UsageError(f"--from {text}: a version (0, 1, …), `snapshot` or `latest`")
 
 
-def _after(rows: pa.Table, version: int) -> int:
-    import pyarrow.compute as pc
+def readers(
+    table: Annotated[str | None, typer.Argument(metavar="[T]", show_default=False, help="A table.")] = None,
+    drop: Annotated[
+        str | None,
+        typer.Option("--drop", metavar="NAME", show_default=False, help="Forget this reader of T."),
+    ] = None,
+    project: Project = None,
+    as_json: Json = False,
+) -> None:
+    """List who follows a table under a name (`changes --reader`), and how far behind."""
+    from headrace.gateway.client import GatewayClient
 
-    return int(pc.max(rows[_VERSION]).as_py()) + 1 if rows.num_rows else version
+    if drop is not None and table is None:
+        raise UsageError("--drop needs the reader's table: `headrace readers T --drop NAME`")
+    with GatewayClient(load_settings(project)) as client:
+        if drop is not None:
+            quoted = drop.replace("'", "''")
+            client.run(f"DROP READER '{quoted}' ON {table}")
+            note(f"{table}: reader {drop} is forgotten")
+            return
+        found: list[dict[str, Any]] = client.run(f"SHOW READERS {table or ''}").result
+    if as_json:
+        print_json(found)
+        return
+    names = ("table", "reader", "position", "behind", "progressed_at", "expired")
+    print_columns(names, [[row[name] for name in names] for row in found])

@@ -9,7 +9,14 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import errors, follow_command, project_commands, stack_commands, table_commands
+from headrace.cli import (
+    bench_command,
+    errors,
+    follow_command,
+    project_commands,
+    stack_commands,
+    table_commands,
+)
 
 
 class _Group(TyperGroup):
@@ -54,11 +61,13 @@ for command in (
     table_commands.verify,
     table_commands.explain,
     follow_command.changes,
+    follow_command.readers,
     table_commands.suspend,
     table_commands.resume,
     table_commands.check,
     project_commands.init,
     stack_commands.doctor,
+    bench_command.bench,
 ):
     app.command()(command)
 dead_letters.command("list")(table_commands.dead_letters_list)

@@ -106,3 +106,5 @@ def show(seen: Overview) -> None:
     for table in seen.tables:
         if table.last_error:
             print(f"{table.table}: {cell(table.last_error)}")
+        for warning in table.warnings:
+            print(f"{table.table}: {cell(warning)}")

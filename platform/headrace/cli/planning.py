@@ -1,18 +1,25 @@
-"""What `headrace plan` finds: the project's tables with mode and strategy, without a JVM."""
+"""What `headrace plan` and `explain` find in the files: mode, strategy, refusals, without a JVM."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.output import duration
 from headrace.errors import TransientError, UnknownName
-from headrace.planner import analyze
+from headrace.planner import Plan, analyze
+from headrace.planner.extract import Upstream, extract
+from headrace.planner.lint import Finding, lint
 from headrace.planner.modes import refresh_mode
-from headrace.spec import Project, SourceTable, TableName, TableSpec, load_project
+from headrace.planner.uniqueness import copied_types
+from headrace.results import Explanation, RefreshDecision
+from headrace.spec import Project, SourceTable, TableSpec, load_project
 from headrace.spec.columns import check_columns
+from headrace.spec.project import raise_all
+from headrace.store.commits import HISTORY, decisions, newest
 
 if TYPE_CHECKING:
     from headrace.settings import Settings
@@ -44,21 +51,22 @@ class PlannedProject:
 
 def plan_project(settings: Settings) -> PlannedProject:
     """Check every file and plan every table. Raises SpecError with file and line for what is wrong."""
-    project = load_project(settings.project)
-    sources, notes = _sources(settings, project)
-    columns = check_columns(project, {table: schema.names for table, schema in sources.items()})
+    known, notes = _known(settings)
+    findings = [f for spec in known.project.tables.values() for f in known.lint(spec)]
+    raise_all([f.error() for f in findings if f.level == "error"])
+    notes += [f"warning: {finding}" for finding in findings]
     threshold = timedelta(seconds=settings.continuous_threshold_seconds)
     planned = []
-    for spec in project.tables.values():
-        mode, mode_reason = refresh_mode(spec, threshold, project)
-        strategy = _strategy(spec, project, sources, columns)
+    for spec in known.project.tables.values():
+        mode, mode_reason = refresh_mode(spec, threshold, known.project)
+        plan = known.plan(spec)
         planned.append(
             PlannedTable(
                 table=str(spec.name),
                 mode=str(mode),
                 mode_reason=mode_reason,
-                strategy=strategy and strategy[0],
-                strategy_reason=strategy and strategy[1],
+                strategy=plan.strategy.name if plan else None,
+                strategy_reason=plan.reason if plan else None,
                 freshness="DOWNSTREAM"
                 if spec.freshness is None
                 else duration(spec.freshness.total_seconds()),
@@ -69,6 +77,81 @@ def plan_project(settings: Settings) -> PlannedProject:
     return PlannedProject(planned, notes)
 
 
+def explain_table(settings: Settings, table: str, *, history: bool = False) -> Explanation:
+    """One table's mode and strategy from its file alone, what the linter says of it among the notes.
+
+    With `history` also what the table's own commits tell of past refreshes.
+
+    Raises:
+        SpecError: the file is wrong, or the linter refuses an expression of it. Also where an order may not
+            be total and nobody can tell, because the source does not answer.
+    """
+    known, notes = _known(settings)
+    spec = known.project.table(table)
+    findings = known.lint(spec)
+    raise_all([f.error() for f in findings if f.level == "error"])
+    if not known.complete(spec):
+        unsure = [f for f in findings if f.code == "ORDER_NOT_TOTAL"]
+        hint = "whether its order holds a key is not known while the source does not answer: `headrace up`"
+        raise_all([replace(f, suggestion=f"{f.suggestion}; {hint}").error() for f in unsure])
+    threshold = timedelta(seconds=settings.continuous_threshold_seconds)
+    mode, mode_reason = refresh_mode(spec, threshold, known.project)
+    plan = known.plan(spec)
+    return Explanation(
+        table=str(spec.name),
+        refresh_mode=str(mode),
+        mode_reason=mode_reason,
+        strategy=plan.strategy.name if plan else "",
+        strategy_reason=plan.reason if plan else "not known while the source does not answer",
+        refused=dict(plan.refused) if plan else {},
+        upstreams=[str(u) for u in spec.upstreams],
+        notes=[*(plan.notes if plan else ()), *notes, *(f"warning: {f}" for f in findings)],
+        history=_history(settings.warehouse / spec.name.layer / spec.name.table) if history else [],
+    )
+
+
+def _history(table: Path) -> list[RefreshDecision]:
+    """Past refreshes, newest first."""
+    found = decisions(newest(table / "changelog", HISTORY))
+    return [RefreshDecision(**d.as_dict()) for d in reversed(found)]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the files, and the source where it answers, tell of every table; nothing is `()` or absent."""
+
+    project: Project
+    keys: Mapping[Upstream, tuple[str, ...]]
+    columns: Mapping[Upstream, tuple[str, ...]]
+    types: Mapping[Upstream, Mapping[str, str]]
+
+    def complete(self, spec: TableSpec) -> bool:
+        return all(self.columns.get(name) and self.keys.get(name) for name in (*spec.upstreams, spec.name))
+
+    def lint(self, spec: TableSpec) -> list[Finding]:
+        return lint(spec, keys=self.keys, columns=self.columns, types=self.types)
+
+    def plan(self, spec: TableSpec) -> Plan | None:
+        return analyze(spec, self.keys, self.columns, self.types) if self.complete(spec) else None
+
+
+def _known(settings: Settings) -> tuple[_Known, list[str]]:
+    """The project's tables, and what to tell where something of them is not known."""
+    project = load_project(settings.project)
+    sources, notes = _sources(settings, project)
+    columns: dict[Upstream, tuple[str, ...]] = {table: schema.names for table, schema in sources.items()}
+    columns.update(check_columns(project, {table: schema.names for table, schema in sources.items()}).items())
+    keys: dict[Upstream, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
+    types: dict[Upstream, Mapping[str, str]] = {
+        t: {c.name.lower(): c.spark for c in s.columns} for t, s in sources.items()
+    }
+    for name, spec in project.tables.items():
+        source = sources.get(spec.source) if spec.source is not None else None
+        keys[name] = source.key if source else spec.primary_key
+        types[name] = copied_types(extract(spec, keys, columns, types))
+    return _Known(project, keys, columns, types), notes
+
+
 def _sources(settings: Settings, project: Project) -> tuple[Mapping[SourceTable, SourceSchema], list[str]]:
     from headrace.sources.postgres import describe
 
@@ -76,26 +159,8 @@ def _sources(settings: Settings, project: Project) -> tuple[Mapping[SourceTable,
         return describe(settings.postgres_dsn(), project.sources()), []
     except TransientError:
         return {}, [
-            "note: the source does not answer, so its columns are not checked and strategies are not "
+            "the source does not answer, so its columns are not checked and strategies are not "
             "known; `headrace up` starts it"
         ]
     except UnknownName as error:
-        return {}, [f"note: strategies are not known: {error}"]
-
-
-def _strategy(
-    spec: TableSpec,
-    project: Project,
-    sources: Mapping[SourceTable, SourceSchema],
-    columns: Mapping[TableName, tuple[str, ...]],
-) -> tuple[str, str] | None:
-    known: dict[TableName | SourceTable, tuple[str, ...]] = dict(columns.items())
-    known.update({table: schema.names for table, schema in sources.items()})
-    keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
-    for name, other in project.tables.items():
-        source = sources.get(other.source) if other.source is not None else None
-        keys[name] = source.key if source else other.primary_key
-    if not all(known.get(name) and keys.get(name) for name in (*spec.upstreams, spec.name)):
-        return None
-    plan = analyze(spec, keys, known)
-    return plan.strategy.name, plan.reason
+        return {}, [f"strategies are not known: {error}"]

@@ -58,4 +58,4 @@ def plan(project: Project = None, as_json: Json = False) -> None:
         ],
     )
     for line in planned.notes:
-        note(line)
+        note(f"note: {line}")

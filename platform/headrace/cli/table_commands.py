@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli import progress
-from headrace.cli.errors import FAILED
+from headrace.cli.cascade import run_cascade
+from headrace.cli.errors import FAILED, UsageError
 from headrace.cli.options import (
     End,
     Json,
@@ -19,6 +20,7 @@ from headrace.cli.options import (
     partition_clause,
 )
 from headrace.cli.output import note, print_columns, print_json, print_rows
+from headrace.cli.parity import show_parity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +37,10 @@ def sql(
 ) -> None:
     """Run one statement.
 
-    SELECT …; SHOW MATERIALIZED TABLES; DESCRIBE or EXPLAIN MATERIALIZED TABLE T;
-    ALTER MATERIALIZED TABLE T {SUSPEND | RESUME | REFRESH PARTITION (…)};
-    VERIFY [T, …] [PARTITION (…)] [WITHOUT SOURCE]; CHECK T [PARTITION (…)];
+    SELECT …; SHOW MATERIALIZED TABLES; DESCRIBE MATERIALIZED TABLE T;
+    EXPLAIN MATERIALIZED TABLE T [HISTORY];
+    ALTER MATERIALIZED TABLE T {SUSPEND | RESUME | REFRESH PARTITION (…) [CASCADE [DRY RUN]]};
+    VERIFY [T, …] [PARTITION (…)] [WITHOUT SOURCE] [REPAIR]; CHECK T [PARTITION (…)];
     CHANGES T [FROM VERSION n]; SHOW DEAD LETTERS [T].
     """
     with _client(project) as client:
@@ -57,16 +60,29 @@ def refresh(
     everything: Annotated[
         bool, typer.Option("--all", help="The whole table, and its new definition.")
     ] = False,
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Then what it touches downstream, and prove all of it.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --cascade: only show tables, partitions and bytes.")
+    ] = False,
     project: Project = None,
     as_json: Json = False,
 ) -> None:
     """Backfill: recompute partitions A to B.
 
-    By the table's own SQL, beside its stream, which goes on.
+    By the table's own SQL, beside its stream, which goes on. A cascade ends with 1 where a table differs from
+    its SQL afterwards.
     """
     directory = find_project(project)
     clause = " ALL" if everything else partition_clause(directory, [table], start, end, required=True)
-    result = _run(project, f"ALTER MATERIALIZED TABLE {table} REFRESH{clause}")
+    statement = f"ALTER MATERIALIZED TABLE {table} REFRESH{clause}"
+    if dry_run and not cascade:
+        raise UsageError("--dry-run shows a cascade: pass --cascade too")
+    if cascade:
+        run_cascade(lambda text: _run(project, text), statement, dry_run=dry_run, as_json=as_json)
+        return
+    result = _run(project, statement)
     if as_json:
         print_json(result)
         return
@@ -84,35 +100,62 @@ def verify(
     start: Start = None,
     end: End = None,
     no_source: Annotated[bool, typer.Option("--no-source", help="Leave out source against stg.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Recompute what differs, and prove it again.")
+    ] = False,
     project: Project = None,
     as_json: Json = False,
 ) -> None:
     """Prove tables equal to their SQL and source.
 
     Every table is compared with its SQL in batch at its recorded frontier, every stg table also with its
-    source at a known position. Ends with 1 on any difference, and shows the rows.
+    source at a known position. Ends with 1 on any difference, and shows the rows. With --repair the
+    partitions that differ are recomputed, upstreams first, and 1 means that something differs still.
     """
     names = tables or []
     clause = partition_clause(find_project(project), names, start, end)
     text = "VERIFY" + (f" {', '.join(names)}" if names else "") + clause
-    results = _run(project, text + (" WITHOUT SOURCE" if no_source else ""))
+    text += (" WITHOUT SOURCE" if no_source else "") + (" REPAIR" if repair else "")
+    results = _run(project, text)
     if as_json:
         print_json(results)
     else:
-        _show_parity(results)
+        show_parity(results)
     if not all(r["equal"] and not r["error"] for r in results):
         raise typer.Exit(FAILED)
 
 
-def explain(table: Table, project: Project = None, as_json: Json = False) -> None:
-    """Tell a table's mode and strategy, and why."""
-    found = _run(project, f"EXPLAIN MATERIALIZED TABLE {table}")
+def explain(
+    table: Table,
+    history: Annotated[
+        bool,
+        typer.Option("--history", help="Past refreshes: what ran, why, what was expected, what it took."),
+    ] = False,
+    project: Project = None,
+    as_json: Json = False,
+) -> None:
+    """Tell a table's mode and strategy, and why.
+
+    Ends with 2 where its file holds an expression whose value stream and batch may not agree on: it is
+    named with its line. Works from the files alone where the warehouse does not run.
+    """
+    from headrace.cli.planning import explain_table
+    from headrace.gateway.errors import NotReachable, StatementInterrupted, StatementRefused
+
+    planned = explain_table(load_settings(project), table, history=history)
+    try:
+        found = _run(project, f"EXPLAIN MATERIALIZED TABLE {planned.table}" + (" HISTORY" if history else ""))
+    except (NotReachable, StatementRefused, StatementInterrupted) as error:
+        found = planned.model_dump()
+        found["notes"].append(f"planned from the files: {str(error).splitlines()[0]}")
+    else:
+        found["notes"] += [n for n in planned.notes if n not in found["notes"]]
     if as_json:
         print_json(found)
         return
     print(f"{found['table']}")
     print(f"  mode      {found['refresh_mode']}: {found['mode_reason']}")
-    print(f"  strategy  {found['strategy']}: {found['strategy_reason']}")
+    print(f"  strategy  {found['strategy'] or '?'}: {found['strategy_reason']}")
     for name, reason in found["refused"].items():
         print(f"  not       {name}: {reason}")
     print(f"  reads     {', '.join(found['upstreams'])}")
@@ -120,6 +163,29 @@ def explain(table: Table, project: Project = None, as_json: Json = False) -> Non
         print(f"  flow      {', '.join(found['flow'])}")
     for line in found["notes"]:
         print(f"  note      {line}")
+    if history:
+        _show_history(found["history"])
+
+
+def _show_history(decisions: list[dict[str, Any]]) -> None:
+    print()
+    print_columns(
+        ("chosen", "path", "seconds", "expected", "rows in", "rows out", "upstreams", "shadow", "why"),
+        [
+            (
+                d["chosen"],
+                d["path"],
+                round(d["seconds"], 2),
+                ", ".join(f"{name} {seconds:.2f}" for name, seconds in d["estimates"].items()),
+                d["rows_in"],
+                d["rows_out"],
+                ", ".join(f"{name}: {change}" for name, change in d["changes"].items()),
+                ", ".join(f"{name} {seconds:.2f}" for name, seconds in d["shadow"].items()),
+                d["why"],
+            )
+            for d in decisions
+        ],
+    )
 
 
 def suspend(table: Table, project: Project = None) -> None:
@@ -198,32 +264,3 @@ def _print_result(result: Any) -> None:
         print_columns(("", ""), list(result.items()))
     else:
         print_json(result)
-
-
-def _show_parity(results: list[dict[str, Any]]) -> None:
-    print_columns(
-        ("table", "against", "", "rows", "missing", "extra", "version", "seconds"),
-        [
-            (
-                r["table"],
-                r["against"],
-                "ERROR" if r["error"] else "equal" if r["equal"] else "DIFFERS",
-                r["rows"],
-                r["missing"],
-                r["extra"],
-                r["version"],
-                round(r["seconds"], 1),
-            )
-            for r in results
-        ],
-    )
-    for r in results:
-        if r["error"]:
-            print(f"\n{r['table']} against {r['against']}: {r['error']}")
-        elif not r["equal"]:
-            where = f", partitions {', '.join(r['partitions'])}" if r["partitions"] else ""
-            print(f"\n{r['table']} against {r['against']}: {r['missing'] + r['extra']:,} rows differ{where}")
-            columns = list(dict.fromkeys(key for d in r["sample"] for key in d["row"]))
-            print_columns(
-                ("only in", *columns), [(d["side"], *(d["row"].get(c) for c in columns)) for d in r["sample"]]
-            )

@@ -50,6 +50,7 @@ def backfill(stage: Stage, probe: FreshnessProbe, load: LoadGenerator, say: Say)
         ticks_meanwhile=sum(began <= committed[tick] + delay <= ended for tick, delay in seen.items()),
         stream_advanced=advanced,
         freshness=summarize([delay for tick, delay in seen.items() if began <= committed[tick] <= ended]),
+        span=(began, ended),
     )
     if figures.corrections or figures.emitted:
         stage.report.problems.append(

@@ -115,7 +115,8 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         yield (
             "backfill",
             f"{b.partitions} hours, {b.rows:,} rows in {b.seconds:.1f} s beside the stream, "
-            f"{b.corrections} corrections, stream {'went on' if b.stream_advanced else 'STOOD STILL'}",
+            f"{b.corrections} corrections, stream {'went on' if b.stream_advanced else 'STOOD STILL'}"
+            + (f", freshness p50 {b.freshness.p50:.2f} s" if b.freshness else ""),
         )
     if (load := report.load) is not None:
         yield "load", f"{load.changes:,} row changes in {load.seconds:.0f} s"

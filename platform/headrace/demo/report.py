@@ -6,7 +6,7 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from headrace.demo.freshness import Freshness
 from headrace.settings import Settings
@@ -41,6 +41,9 @@ class BackfillFigures(BaseModel):
     ticks_meanwhile: int
     stream_advanced: bool
     freshness: Freshness | None = None
+    """Of the ticks committed while it ran."""
+    span: tuple[float, float] = Field(default=(0.0, 0.0), exclude=True)
+    """When it ran, by the monotonic clock."""
 
 
 class LoadFigures(BaseModel):

@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.engine import cluster, driver
-from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
-from headrace.engine.diff import check_unique, net_local
+from headrace.engine import cluster, driver, weighted
+from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit, warm_head
+from headrace.engine.decide import Refresh, candidates, decide, history, run_again, whole_query
+from headrace.engine.delta import changes_since, corrected
+from headrace.engine.diff import check_unique
+from headrace.engine.kept import Kept
 from headrace.engine.query import run, with_violations
+from headrace.engine.shadow import compare, due
 from headrace.engine.table import Delta, Registry, Table
-from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Row
+from headrace.engine.top_n import top_changes
+from headrace.engine.touched import TooLarge, TooWide
+from headrace.errors import NeedsResync
+from headrace.planner.strategies import (
+    AffectedKeys,
+    AffectedPartitions,
+    Full,
+    Row,
+    Strategy,
+    TopN,
+    Weighted,
+)
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.commits import Commit
 from headrace.store.schema import KIND, STREAM
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
 SMALL = 20_000
 """Change rows up to which a refresh stays in the driver."""
-
-FULL_SHARE = 0.3
-"""Share of the driving table beyond which running the whole query is cheaper than restricting it."""
 
 
 @dataclass(frozen=True)
@@ -38,27 +52,11 @@ class Sessions:
     batch: SparkSession
 
 
-def changes_since(
-    upstream: Table, head: Head, after: int, known: Delta | None, *, skip_backfill: bool
-) -> Delta:
-    """The upstream's change in `(after, head.version]`: the one at hand, or read from its changelog."""
-    through = head.commit.version
-    if known is not None and known.after == after and known.through == through:
-        return known
-    log_store = upstream.store.changelog
-    count = log_store.count(after, through)
-    if count > SMALL:
-        return Delta(upstream.name, after, through, None, count)
-    rows = log_store.read(after, through, skip_backfill=skip_backfill)
-    return Delta(upstream.name, after, through, rows, rows.num_rows)
-
-
-def netted(delta: Delta, upstream: Table) -> Delta:
-    """One change per key. Only ROW needs it: elsewhere the rows in between are touched ones too."""
-    if delta.rows is None or delta.through - delta.after <= 1:
-        return delta
-    rows = net_local(delta.rows, upstream.store.schema)
-    return replace(delta, rows=rows, count=rows.num_rows)
+def _gone(table: Table, upstream: Table, after: int) -> str:
+    return (
+        f"`{table.name}`: the changes of `{upstream.name}` after version {after} are gone, retention kept "
+        f"those after version {upstream.store.changelog.removed}. Next: `headrace refresh {table.name} --all`"
+    )
 
 
 def advance(
@@ -69,19 +67,38 @@ def advance(
     *,
     run_id: str,
     batch: int = -1,
+    cut: Mapping[TableName, Head] | None = None,
+    force: str | None = None,
+    rerun: bool = False,
 ) -> Delta | None:
     """Bring `table` to its upstreams' present versions.
 
     Args:
+        rerun: run the touched partitions again whole, or the whole query where they are not known.
+        cut: upstreams as they stood at one cut of the source, for a table that is refreshed beside its flow.
         known: changes that this micro-batch already has in memory; others are read from changelogs.
+        force: `INCREMENTAL`, `FULL` or a strategy's name, in place of the choice by cost.
     Returns:
         The table's own net change, or None where nothing changed.
     Raises:
         ConstraintViolated: a new row breaks a FAIL constraint or the primary key. Nothing is committed.
+        StrategiesDiffer: a shadow run gave another change. Nothing is committed.
+        ValueError: the table has no such strategy as `force` names.
     """
     upstreams = registry.upstreams(table)
     with table.store.writing:
-        return _advance(sessions, table, upstreams, known, run_id=run_id, batch=batch)
+        return _advance(
+            sessions,
+            table,
+            upstreams,
+            known,
+            cut or {},
+            run_id=run_id,
+            batch=batch,
+            force=force,
+            rerun=rerun,
+            shadow_one_in=registry.shadow_one_in,
+        )
 
 
 def _advance(
@@ -89,23 +106,39 @@ def _advance(
     table: Table,
     upstreams: dict[TableName, Table],
     known: Mapping[TableName, Delta],
+    cut: Mapping[TableName, Head],
     *,
     run_id: str,
     batch: int,
+    force: str | None,
+    rerun: bool,
+    shadow_one_in: int,
 ) -> Delta | None:
-    for upstream in (table, *upstreams.values()):
-        if upstream.store.cold:
-            compact(sessions.batch, upstream, run_id=run_id)
-    heads = {name: u.store.head() for name, u in upstreams.items()}
+    warm_head(sessions.batch, table, run_id=run_id)
+    heads = {
+        name: cut.get(name) or warm_head(sessions.batch, u, run_id=run_id) for name, u in upstreams.items()
+    }
     recorded = table.reached
-    skip = table.spec.correction_policy is CorrectionPolicy.SKIP
+    if any(head.commit.version < recorded.get(str(name), 0) for name, head in heads.items()):
+        return None  # somebody else brought it past this cut meanwhile
+    policy = table.spec.correction_policy
     deltas = {}
     for name, upstream in upstreams.items():
         after = recorded.get(str(name), 0)
         if heads[name].commit.version > after:
-            deltas[name] = changes_since(upstream, heads[name], after, known.get(name), skip_backfill=skip)
+            if after < upstream.store.changelog.removed:
+                if table.store.version > 0:
+                    raise NeedsResync(_gone(table, upstream, after))
+                # A table that holds nothing reads what is there, not what changed.
+                rows = max(1, heads[name].commit.rows)
+                deltas[name] = Delta(name, after, heads[name].commit.version, None, rows)
+                continue
+            found = changes_since(upstream, heads[name], after, known.get(name), policy=policy, limit=SMALL)
+            if found.count:
+                deltas[name] = found
     reached = {str(n): h.commit.version for n, h in heads.items()}
-    if not any(d.count for d in deltas.values()):
+    first = table.store.version == 0 and not table.covered  # an aggregate has a row over no rows
+    if not deltas and not first:
         table.covered = reached
         return None
     commit = Commit(
@@ -118,82 +151,112 @@ def _advance(
         batch=batch,
         source_ms=max(h.commit.source_ms for h in heads.values()),
     )
-    delta = _apply(sessions, table, upstreams, heads, deltas, commit, skip=skip)
+    small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
+    again = run_again(table, rerun=rerun, corrected=any(corrected(d, policy) for d in deltas.values()))
+    refresh = decide(table, upstreams, deltas, commit, small=small, force=force, again=again)
+    skip = policy is CorrectionPolicy.SKIP
+    shadowed = due(table, shadow_one_in) and again is None
+    work = Work(sessions, table, upstreams, heads, deltas, skip, shadowed)
+    delta = _carry_out(work, refresh, force=force, again=again)
+    if refresh.decision is not None:
+        history(table).append(refresh.decision)
     table.covered = reached
     return delta
 
 
-def _apply(
-    sessions: Sessions,
-    table: Table,
-    upstreams: dict[TableName, Table],
-    heads: dict[TableName, Head],
-    deltas: dict[TableName, Delta],
-    commit: Commit,
-    *,
-    skip: bool,
-) -> Delta | None:
-    strategy = table.plan.strategy
-    small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
-    if small and not isinstance(strategy, Full) and table.store.version > 0:
+def _carry_out(work: Work, refresh: Refresh, *, force: str | None, again: Strategy | None) -> Delta | None:
+    if refresh.features.small and not isinstance(refresh.strategy, Full):
         try:
-            return _in_driver(sessions.flow, table, upstreams, heads, deltas, commit)
-        except driver.TooLarge:
-            log.info("%s: the change touches too many rows for the driver", table.name)
-    return _on_cluster(sessions.batch, table, upstreams, deltas, commit, skip=skip)
+            return _in_driver(work, refresh)
+        except TooLarge:
+            log.info("%s: the change touches too many rows for the driver", work.table.name)
+            large = decide(
+                work.table,
+                work.upstreams,
+                work.deltas,
+                refresh.commit,
+                small=False,
+                force=force,
+                again=again,
+            )
+            refresh.give_up(large.choice, large.strategy)
+        except TooWide as why:
+            refresh.give_up(*whole_query(refresh, str(why)))
+    return _on_cluster(work, refresh)
 
 
-def _in_driver(
-    spark: SparkSession,
-    table: Table,
-    upstreams: dict[TableName, Table],
-    heads: dict[TableName, Head],
-    deltas: dict[TableName, Delta],
-    commit: Commit,
-) -> Delta | None:
-    strategy = table.plan.strategy
+@dataclass(frozen=True)
+class Work:
+    """What a refresh works on. `shadowed`: the alternative runs beside it."""
+
+    sessions: Sessions
+    table: Table
+    upstreams: dict[TableName, Table]
+    heads: dict[TableName, Head]
+    deltas: dict[TableName, Delta]
+    skip: bool
+    shadowed: bool
+
+
+def _shadow(work: Work, refresh: Refresh, changes: DataFrame | pa.Table) -> None:
+    """Where it is due, run the alternative and compare. Raises StrategiesDiffer."""
+    others = [s for name, s in candidates(work.table).items() if name != refresh.strategy.name]
+    if not work.shadowed or not others or work.table.store.version == 0:
+        return
+    spark, names = work.sessions.batch, (refresh.strategy.name, others[0].name)
+
+    with Kept() as keep:
+        try:
+            alternative = partial(_plan_on_cluster, spark, work, refresh.commit, others[0], keep)
+            refresh.shadowed(names[1], compare(spark, work.table, changes, alternative, names))
+        except TooWide as why:
+            log.info("%s: nothing to compare with: %s", work.table.name, why)
+
+
+def _in_driver(work: Work, refresh: Refresh) -> Delta | None:
+    spark, table, upstreams, deltas = work.sessions.flow, work.table, work.upstreams, work.deltas
+    strategy = refresh.strategy
     if isinstance(strategy, Row):
         (name,) = upstreams
-        changes = driver.row_changes(spark, table, upstreams[name], netted(deltas[name], upstreams[name]))
+        changes = driver.row_changes(spark, table, upstreams[name], deltas[name])
+    elif isinstance(strategy, TopN):
+        changes = top_changes(spark, table, strategy, upstreams, work.heads, deltas)
+    elif isinstance(strategy, Weighted):
+        changes = weighted.in_driver(spark, table, strategy, upstreams, work.heads, deltas)
     else:
         assert isinstance(strategy, AffectedKeys | AffectedPartitions)
-        changes = driver.affected_changes(spark, table, strategy, upstreams, heads, deltas)
+        changes = driver.affected_changes(spark, table, strategy, upstreams, work.heads, deltas)
+    refresh.record("driver", changes.num_rows)
+    _shadow(work, refresh, changes)
     if not changes.num_rows:
         return None
+    commit = refresh.commit
     table.store.append(changes, commit, origin=STREAM)
     table.seen(commit)
     return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
 
 
-def _on_cluster(
-    spark: SparkSession,
-    table: Table,
-    upstreams: dict[TableName, Table],
-    deltas: dict[TableName, Delta],
-    commit: Commit,
-    *,
-    skip: bool,
-) -> Delta | None:
-    current = {
-        n: u.store.frame(spark, version=commit.upstreams[str(n)]).select(*u.store.schema.names)
-        for n, u in upstreams.items()
-    }
-    frames = {
-        n: cluster.delta_frame(
-            spark, upstreams[n], d, skip_backfill=skip, net=isinstance(table.plan.strategy, Row)
-        )
-        for n, d in deltas.items()
-        if d.count
-    }
-    if table.store.version == 0 and max(u.store.commit.rows for u in upstreams.values()) <= DRIVER_ROWS:
-        return _first_load(spark, table, current, commit)
-    changes = _plan_on_cluster(spark, table, upstreams, current, frames, deltas).persist()
-    try:
+def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
+    spark, table = work.sessions.batch, work.table
+    upstream_rows = max(u.store.commit.rows for u in work.upstreams.values())
+    if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
+        return _first_load(spark, work, refresh)
+    with Kept() as keep:
+        try:
+            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
+        except TooWide as why:
+            refresh.choice, refresh.strategy = whole_query(refresh, str(why))
+            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
+        changes = keep(changes)
         kinds = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
-        if not kinds:
-            return None
-        cluster.check_changes(changes, table)
         count = sum(kinds.values())
+        if count:
+            cluster.check_changes(changes, table)
+        refresh.record("cluster", count)
+        _shadow(work, refresh, changes)
+        if not count:
+            return None
+        commit = refresh.commit
         if count <= SMALL and table.store.version > 0:  # much was read, little has changed
             rows = changes.toArrow()
             table.store.append(rows, commit, origin=STREAM)
@@ -201,46 +264,56 @@ def _on_cluster(
             return Delta(table.name, commit.version - 1, commit.version, rows, count)
         table.store.append_frame(changes, commit, origin=STREAM, kinds=kinds)
         table.seen(commit)
-    finally:
-        changes.unpersist()
     compact(spark, table, run_id=commit.run_id)
     return Delta(table.name, commit.version - 1, commit.version, None, count)
 
 
-def _first_load(
-    spark: SparkSession, table: Table, current: dict[TableName, DataFrame], commit: Commit
-) -> Delta | None:
+def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | None:
     """The whole query once, its rows written by the driver."""
+    table, current = work.table, _current(spark, work, refresh.commit)
     inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]
-    result = with_violations(run(spark, table.spec, inputs), table.spec).toArrow()
+    result = with_violations(run(spark, table.stored_query, inputs), table.spec).toArrow()
     if not result.num_rows:
         return None
     driver.check_violations(result, table)
     rows = result.select(list(table.store.schema.stored_names))
     check_unique(rows, table.store.schema, table=str(table.name))
+    refresh.record("driver", rows.num_rows)
+    commit = refresh.commit
     record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=commit.run_id)
     table.store.load(rows, commit, record, tombstones=None)
     table.seen(commit)
     return Delta(table.name, commit.version - 1, commit.version, None, rows.num_rows)
 
 
+def _current(spark: SparkSession, work: Work, commit: Commit) -> dict[TableName, DataFrame]:
+    """Every upstream's rows at the cut that `commit` covers."""
+    return {
+        n: u.store.frame(spark, version=commit.upstreams[str(n)]).select(*u.store.schema.names)
+        for n, u in work.upstreams.items()
+    }
+
+
 def _plan_on_cluster(
-    spark: SparkSession,
-    table: Table,
-    upstreams: dict[TableName, Table],
-    current: dict[TableName, DataFrame],
-    frames: dict[TableName, DataFrame],
-    deltas: dict[TableName, Delta],
+    spark: SparkSession, work: Work, commit: Commit, strategy: Strategy, keep: Kept
 ) -> DataFrame:
-    strategy = table.plan.strategy
-    empty = table.store.version == 0
-    if isinstance(strategy, Row) and not empty:
+    """The table's net change by `strategy`: stored columns and `_kind`."""
+    table, upstreams, current = work.table, work.upstreams, _current(spark, work, commit)
+    frames = {
+        n: cluster.delta_frame(
+            spark, upstreams[n], d, skip_backfill=work.skip, net=isinstance(strategy, Row | Weighted)
+        )
+        for n, d in work.deltas.items()
+        if table.store.version > 0
+    }
+    if isinstance(strategy, Row):
         (name,) = upstreams
         return cluster.row_changes(spark, table, upstreams[name], frames[name])
-    references = [r.upstream for r in table.spec.references]
-    if isinstance(strategy, AffectedKeys | AffectedPartitions) and not empty:
-        size = upstreams[references[strategy.driving]].store.commit.rows  # type: ignore[index]
-        if sum(d.count for d in deltas.values()) <= FULL_SHARE * max(size, 1):
-            return cluster.affected_changes(spark, table, strategy, current, frames)
-    inputs = [current[name] for name in references]  # type: ignore[index]
-    return cluster.full_changes(spark, table, inputs, empty=empty)
+    if isinstance(strategy, TopN):
+        raise TooWide("only the driver keeps the first rows of an order")
+    if isinstance(strategy, Weighted):
+        return weighted.on_cluster(spark, table, strategy, upstreams, current, frames, keep)
+    if isinstance(strategy, AffectedKeys | AffectedPartitions):
+        return cluster.affected_changes(spark, table, strategy, current, frames, keep)
+    inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]
+    return cluster.full_changes(spark, table, inputs, empty=table.store.version == 0)

@@ -9,16 +9,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.engine.ingest import source_columns
+from headrace.engine.images import source_columns
 from headrace.engine.query import run
 from headrace.engine.table import Registry, Table
+from headrace.engine.weighted import merged
 from headrace.errors import SpecError
 from headrace.planner import analyze
 from headrace.planner.lint import lint
 from headrace.planner.modes import effective_freshness, refresh_mode
+from headrace.planner.plan import Plan
+from headrace.planner.state import State
+from headrace.planner.strategies import Weighted
 from headrace.sources.postgres import SourceSchema
 from headrace.spec import Project
 from headrace.spec.columns import check_columns
+from headrace.spec.extension import with_columns
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.store.schema import TableSchema, spark_type
 from headrace.store.tables import StoredTable
@@ -38,8 +43,12 @@ def assemble(
     *,
     warehouse: Path,
     threshold: timedelta,
+    shadow_one_in: int = 0,
 ) -> Registry:
     """Every table of the project, upstreams first. Nothing is written.
+
+    Args:
+        shadow_one_in: every so many refreshes of a table its alternative runs, too; 0 for never.
 
     Raises:
         SpecError: a column that does not exist, a query Spark refuses, a key the query does not give.
@@ -47,16 +56,18 @@ def assemble(
     check_columns(project, {table: schema.names for table, schema in sources.items()})
     columns: dict[TableName | SourceTable, Columns] = {t: source_columns(s) for t, s in sources.items()}
     keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
-    registry = Registry()
+    registry = Registry(shadow_one_in=shadow_one_in)
     for spec in project.tables.values():
         source = sources[spec.source] if spec.source is not None else None
         columns[spec.name] = _query_columns(spark, spec, columns)
         keys[spec.name] = source.key if source is not None else spec.primary_key
         _check_key(spec, keys[spec.name], columns[spec.name])
         _lint(spec, keys, columns)
-        plan = analyze(spec, keys, {name: tuple(c for c, _ in cs) for name, cs in columns.items()})
+        plan, extended, hidden = _plan(spark, spec, keys, columns)
         mode, reason = refresh_mode(spec, threshold, project)
-        schema = TableSchema(columns[spec.name], keys[spec.name], spec.partition_column, source is not None)
+        schema = TableSchema(
+            columns[spec.name], keys[spec.name], spec.partition_column, source is not None, hidden
+        )
         store = StoredTable(spec.name, warehouse, schema)
         registry.tables[spec.name] = Table(
             spec,
@@ -64,11 +75,53 @@ def assemble(
             mode,
             reason,
             store,
-            template_hash(spec, schema),
+            template_hash(extended, schema),
             source,
             effective_freshness(spec, project)[0],
+            extended=extended if hidden else None,
         )
     return registry
+
+
+def _plan(
+    spark: SparkSession,
+    spec: TableSpec,
+    keys: Mapping[TableName | SourceTable, tuple[str, ...]],
+    columns: Mapping[TableName | SourceTable, Columns],
+) -> tuple[Plan, TableSpec, Columns]:
+    """The plan, the declaration with hidden columns in its query, and these. Types are Spark's to know."""
+    names = {name: tuple(c for c, _ in cs) for name, cs in columns.items()}
+    types = {name: dict(cs) for name, cs in columns.items()}
+    plan = analyze(spec, keys, names, types)
+    if not isinstance(plan.strategy, Weighted):
+        return plan, spec, ()
+    state = plan.strategy.state
+    extended = with_columns(spec, state.at, state.hidden)
+    stored = _query_columns(spark, extended, columns) if state.hidden else columns[spec.name]
+    refused = _refused_types(spark, state, dict(stored), columns[spec.name])
+    if refused is not None:
+        return analyze(spec, keys, names, types, excluded={Weighted.name: refused}), spec, ()
+    return plan, extended, stored[len(columns[spec.name]) :]
+
+
+_COMPARED = ("tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "boolean")
+"""Types of group columns that mean the same to Spark and in the driver."""
+
+
+def _refused_types(spark: SparkSession, state: State, types: dict[str, str], visible: Columns) -> str | None:
+    """Why adding changes would not be exact."""
+    for name in state.groups:
+        if types[name].partition("(")[0] not in _COMPARED:
+            return f"it groups by `{name}`, a {types[name]}"
+    for total in state.sums:
+        if types[total.column] != "bigint" and not types[total.column].startswith("decimal("):
+            return f"`{total.text}` is a {types[total.column]}: adding to it is not exact"
+    empty = spark.createDataFrame([], spark_type(tuple((n, types[n]) for n in state.columns)))
+    found = merged(state, types, empty, empty, empty)
+    given = tuple((f.name, f.dataType.simpleString()) for f in found.schema.fields)
+    if given[: len(visible)] != visible:
+        return f"its columns come out as {given[: len(visible)]}"
+    return None
 
 
 def _lint(
@@ -78,10 +131,11 @@ def _lint(
 ) -> None:
     """Refuse what cannot be equal in stream and batch; log what only may not be."""
     names = {name: tuple(c for c, _ in cs) for name, cs in columns.items()}
-    for finding in lint(spec, keys=keys, columns=names):
+    types = {name: {c.lower(): kind for c, kind in cs} for name, cs in columns.items()}
+    for finding in lint(spec, keys=keys, columns=names, types=types):
         if finding.level == "error":
             raise finding.error()
-        log.warning("%s: %s: %s", finding.location, finding.expression, finding.message)
+        log.warning("%s", finding)
 
 
 def template_hash(spec: TableSpec, schema: TableSchema) -> str:

@@ -1,30 +1,30 @@
 """Backfill: recompute partitions by the same SQL while streams run, exactly and quietly.
 
 The batch result at the table's recorded frontier is compared with what the table held there. Only what
-differs goes to the changelog, marked as a correction; keys that the stream has changed since are already
-right and left alone. Then the snapshot's partitions are overwritten.
+differs goes to the changelog, marked as a correction. Where the stream has gone on meanwhile, the differing
+keys are compared once more at the frontier that it has reached. Then the partitions are overwritten.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from headrace.engine.advance import Sessions
 from headrace.engine.cluster import check_changes
-from headrace.engine.compaction import DRIVER_ROWS, compact, live_rows, write_local, write_snapshot
-from headrace.engine.diff import diff_frame
+from headrace.engine.compaction import compact
+from headrace.engine.corrections import by_key, corrections, once
+from headrace.engine.kept import Kept
+from headrace.engine.overwrite import overwrite
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
+from headrace.errors import TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
-from headrace.store.commits import Commit
-from headrace.store.lookup import tuples
-from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, SEQUENCE, UPDATE_AFTER
+from headrace.store.commits import Commit, of_version
+from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +40,7 @@ def backfill(
     start: str | None,
     end: str | None,
     *,
+    only: frozenset[str] | None = None,
     expected: DataFrame | None = None,
     version: int | None = None,
     run_id: str,
@@ -48,6 +49,7 @@ def backfill(
     """Recompute the inclusive range (everything where None) and overwrite its partitions.
 
     Args:
+        only: labels within the range: no other partition is compared or written.
         expected: what the range should hold at `version`; by default the table's SQL at its frontier.
         version: the changelog version that `expected` belongs to.
     Raises:
@@ -57,25 +59,24 @@ def backfill(
     spark = sessions.batch
     with table.store.writing:  # between two refreshes: version and frontier belong together
         commit, frontier = table.store.commit, table.reached
+    now = _restart(registry, table) if start is None and expected is None else None
+    frontier = now or frontier
     at = commit.version if version is None else version
     progress.report(f"{table.name}: running the query for {start or 'everything'} … {end or ''}".rstrip(" …"))
     if expected is None:
-        expected = batch_rows(spark, registry, table, frontier, start=start, end=end)
-    actual = in_range(table.store.frame(spark, version=at), table, start, end)
-    wanted = _sequenced(expected, actual, table)
-    changes = diff_frame(actual, wanted, table.store.schema).persist()
-    try:
+        expected = batch_rows(spark, registry, table, frontier, start=start, end=end, only=only)
+    else:
+        expected = in_range(expected, table, start, end, only)
+    held = table.store.frame(spark, version=at)
+    with Kept() as keep:
+        changes = once(corrections(table, held, expected, start, end, keep, only), expected, table, keep)
         check_changes(changes, table)
         count = changes.count()
         progress.report(f"{table.name}: {count} correcting rows")
-        if count <= CORRECTIONS_LIMIT:
-            counts = _commit(table, changes.toArrow(), at, run_id=run_id)
-        else:
-            counts = _commit_frame(sessions, table, changes, at, run_id=run_id)
-    finally:
-        changes.unpersist()
+        work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart=now is not None)
+        counts = work.commit(changes, count, work.miscounted(held) if count else 0)
     progress.report(f"{table.name}: overwriting the partitions")
-    partitions, rows = _overwrite(sessions, table, start, end, run_id=run_id)
+    partitions, rows = overwrite(spark, table, start, end, only, run_id=run_id)
     return RefreshResult(
         table=str(table.name),
         start=start or "",
@@ -90,103 +91,92 @@ def backfill(
     )
 
 
-def _sequenced(expected: DataFrame, actual: DataFrame, table: Table) -> DataFrame:
-    """stg rows keep the sequence they have; rows that were missing get the newest applied one."""
-    from pyspark.sql import functions as F
+@dataclass(frozen=True)
+class _Correction:
+    """Commits corrections that were found at changelog version `at` and upstream versions `frontier`."""
 
-    if not table.store.schema.sequenced:
-        return expected
-    key = list(table.store.schema.key)
-    known = actual.select(*key, SEQUENCE)
-    high = F.lit(table.store.commit.high)
-    return expected.join(known, key, "left").withColumn(SEQUENCE, F.coalesce(F.col(SEQUENCE), high))
+    sessions: Sessions
+    registry: Registry
+    table: Table
+    at: int
+    frontier: dict[str, int]
+    run_id: str
+    keep: Kept
+    restart: bool = False
+    """Whether the table goes on from `frontier`, which is later than what it has reached."""
 
+    def miscounted(self, held: DataFrame) -> int:
+        """Rows that the table holds beyond what its commits count: damage is not counted when it happens."""
+        known = of_version(self.table.store.changelog.path, self.at)
+        distinct = held.select(*self.table.store.schema.key).distinct().count()
+        return distinct - known.rows if known is not None else 0
 
-def _correction(table: Table, head: Commit, *, run_id: str) -> Commit:
-    """The record of a correction. The frontier is where the stream found nothing more to do."""
-    return replace(
-        head,
-        upstreams=table.reached,
-        mode="backfill",
-        version=head.version + 1,
-        template=table.template,
-        run_id=run_id,
-        batch=-1,
-        accounting={},
-    )
+    def commit(self, changes: DataFrame, count: int, miscounted: int) -> Counter[str]:
+        """Append what still differs. Returns rows by kind; the table's stream waits meanwhile."""
+        store = self.table.store
+        # Where the template differs or the table starts again, the range is the whole table.
+        adopts = self.restart or store.commit.template != self.table.template
+        if not count and not adopts:
+            return Counter()
+        with store.writing:
+            head = store.commit
+            if self.restart and head.version != self.at:
+                raise TransientError(f"`{self.table.name}` has changed meanwhile. Next: refresh it again")
+            moved = not self.restart and (head.version != self.at or self.table.reached != self.frontier)
+            if moved:
+                changes = self._renewed(changes, head)
+            record = self._record(head)
+            if count > CORRECTIONS_LIMIT:
+                changes = self.keep(changes)
+                counts = Counter({r[KIND]: r["count"] for r in changes.groupBy(KIND).count().collect()})
+                store.append_frame(changes, record, origin=BACKFILL, kinds=counts, miscounted=miscounted)
+                compact(self.sessions.batch, self.table, run_id=self.run_id)
+                return counts
+            rows = changes.toArrow()
+            counts = Counter(rows.column(KIND).to_pylist())
+            # Without a row too: what was wrong may be right at the later frontier, which must be recorded.
+            if rows.num_rows or adopts or moved:
+                store.append(rows, record, origin=BACKFILL, miscounted=miscounted)
+            return counts
 
+    def _renewed(self, changes: DataFrame, head: Commit) -> DataFrame:
+        """The corrections as they are needed at the stream's present version."""
+        store, spark = self.table.store, self.sessions.batch
+        key = list(store.schema.key)
+        if self.table.spec.source is not None:
+            # What the source said since is right, deletes of rows that were lost too.
+            since = store.changelog.frame(spark, self.at, head.version, tombstones=True)
+            return changes.join(since.select(*key).distinct(), key, "left_anti")
+        # A key that was wrong may have been computed again since, to what the table wrongly held: then no
+        # change row tells of it. So all of them are compared anew, wherever their rows are.
+        wrong = changes.select(*key).distinct()
+        wanted = by_key(batch_rows(spark, self.registry, self.table, self.table.reached), wrong)
+        held = by_key(store.frame(spark, version=head.version), wrong)
+        changes = corrections(self.table, held, wanted, None, None, self.keep)
+        changes = once(changes, wanted, self.table, self.keep)
+        check_changes(changes, self.table)
+        return changes
 
-def _commit(table: Table, corrections: pa.Table, at: int, *, run_id: str) -> Counter[str]:
-    """Append the corrections of keys that nothing has changed since `at`. Returns rows by kind."""
-    store = table.store
-    adopts = store.commit.template != table.template  # the range is the whole table: see `Warehouse.refresh`
-    if not corrections.num_rows and not adopts:
-        return Counter()
-    with store.writing:
-        head = store.commit
-        since = store.changelog.read(at, head.version)
-        moved = set(tuples(since, store.schema.key))
-        keep = [i for i, k in enumerate(tuples(corrections, store.schema.key)) if k not in moved]
-        corrections = corrections.take(pa.array(keep, pa.int64()))
-        if corrections.num_rows or adopts:
-            store.append(corrections, _correction(table, head, run_id=run_id), origin=BACKFILL)
-    return Counter(corrections.column(KIND).to_pylist())
-
-
-def _commit_frame(
-    sessions: Sessions, table: Table, changes: DataFrame, at: int, *, run_id: str
-) -> Counter[str]:
-    """As `_commit`, by a Spark job; the table's stream waits meanwhile."""
-    store = table.store
-    with store.writing:
-        head = store.commit
-        since = store.changelog.frame(sessions.batch, at, head.version).select(*store.schema.key).distinct()
-        still = changes.join(since, list(store.schema.key), "left_anti").persist()
-        counts = Counter({r[KIND]: r["count"] for r in still.groupBy(KIND).count().collect()})
-        correction = _correction(table, head, run_id=run_id)
-        store.append_frame(still, correction, origin=BACKFILL, kinds=counts)
-        still.unpersist()
-        compact(sessions.batch, table, run_id=run_id)
-    return counts
-
-
-def _overwrite(
-    sessions: Sessions, table: Table, start: str | None, end: str | None, *, run_id: str
-) -> tuple[list[str], int]:
-    """Rewrite the range's partitions of the snapshot with the table's rows now."""
-    store = table.store
-    column = store.schema.partition
-    with store.compacting:
-        small = store.commit.rows <= DRIVER_ROWS
-        if small and not store.cold and column is not None and start is not None and end is not None:
-            return _overwrite_local(table, start, end, run_id=run_id)
-        version, pin = store.version, store.pin
-        rows = in_range(store.frame(sessions.batch, version=version), table, start, end)
-        if column is None or start is None or end is None:
-            write_snapshot(table, rows, None, version=version, compacted=version, run_id=run_id)
-            return [], store.head_index().count(None)
-        found = {str(r[0]): r[1] for r in rows.groupBy(column).count().collect()}
-        stored = {str(p) for p in store.head_index().partitions if p is not None and start <= p <= end}
-        partitions = sorted(stored | set(found))
-        if partitions:
-            write_snapshot(table, rows, partitions, version=version, compacted=pin.compacted, run_id=run_id)
-        return partitions, sum(found.values())
-
-
-def _overwrite_local(table: Table, start: str, end: str, *, run_id: str) -> tuple[list[str], int]:
-    """As `_overwrite`, with the range's rows in the driver where they fit."""
-    head, column = table.store.head(), table.store.schema.partition
-    assert column is not None
-    known = head.index.partitions | set(head.tail.rows.column(column).to_pylist())
-    partitions = sorted(p for p in known if p is not None and start <= p <= end)
-    rows = live_rows(head, column, partitions)
-    if partitions:
-        write_local(
-            table,
-            rows,
-            partitions,
-            version=head.commit.version,
-            compacted=head.pin.compacted,
-            run_id=run_id,
+    def _record(self, head: Commit) -> Commit:
+        """The record of a correction. The frontier is where the stream found nothing more to do."""
+        return replace(
+            head,
+            upstreams=self.frontier if self.restart else self.table.reached,
+            mode="backfill",
+            version=head.version + 1,
+            template=self.table.template,
+            run_id=self.run_id,
+            batch=-1,
+            accounting={},
         )
-    return partitions, rows.num_rows
+
+
+def _restart(registry: Registry, table: Table) -> dict[str, int] | None:
+    """The upstreams' present versions, where retention has removed changes that the table has not seen.
+
+    Such a table does not advance (it needs a resync), and nothing but its whole query at a later cut helps.
+    """
+    upstreams = {str(n): u.store for n, u in registry.upstreams(table).items()}
+    if all(table.reached.get(n, 0) >= s.changelog.removed for n, s in upstreams.items()):
+        return None
+    return {n: s.version for n, s in upstreams.items()}

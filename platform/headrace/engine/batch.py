@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "topic", "partition", "offset", "key", "op", "before", "after", "lsn", "source_ms", "snapshot", "value",
+    "transaction",
 )  # fmt: skip
 
 
@@ -32,6 +33,8 @@ def parse(messages: DataFrame) -> DataFrame:
         "topic", "partition", "offset", "key", "_e.op AS op", "_e.before AS before", "_e.after AS after",
         "coalesce(_e.source.lsn, 0) AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
         "_e.source.snapshot AS snapshot", "value",
+        # PostgreSQL's is `xid:LSN`, with the LSN of each single event
+        "substring_index(_e.transaction.id, ':', 1) AS transaction",
     )  # fmt: skip
 
 
@@ -58,6 +61,15 @@ def end_offsets(checkpoint: Path, batch_id: int) -> Offsets:
     """End offsets of a batch, from Spark's own offset log, which it writes before it runs the batch."""
     lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
     return decode_offsets(json.loads(lines[2]))
+
+
+def lowered(offsets: Offsets, held: Iterable[Event]) -> Offsets:
+    """The cut before the first of the held events of each partition."""
+    cut: Offsets = {topic: dict(parts) for topic, parts in offsets.items()}
+    for event in held:
+        parts = cut.setdefault(event.topic, {})
+        parts[event.partition] = min(event.offset, parts.get(event.partition, event.offset))
+    return cut
 
 
 def size(start: Offsets, end: Offsets) -> int:

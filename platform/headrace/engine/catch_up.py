@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from headrace.engine import batch as batches
-from headrace.engine.advance import SMALL, Sessions
+from headrace.engine.advance import SMALL, Sessions, advance
 from headrace.engine.compaction import compact
 from headrace.engine.flow import Flow
+from headrace.engine.gate import at_rest
 from headrace.engine.ingest import ingest
 from headrace.engine.ingest_cluster import ingest_frame
-from headrace.engine.table import Table
+from headrace.engine.table import Registry, Table
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.topics import Topics
 from headrace.store.frontier import Offsets
@@ -71,3 +73,25 @@ class CatchUp:
             ingest_frame(
                 self._sessions.batch, table, messages, end, self._dead_letters, run_id=run_id, batch=-1
             )
+
+
+def advance_beside(
+    sessions: Sessions,
+    registry: Registry,
+    flows: Sequence[Flow],
+    table: Table,
+    *,
+    run_id: str,
+    rerun: bool = False,
+) -> None:
+    """Bring a derived table forward outside of a micro-batch, to where its upstreams stand between two.
+
+    Args:
+        rerun: see `advance`; what was run again is in the snapshot at once.
+    """
+    above = set(registry.upstreams(table))
+    locks = [f.lock for f in flows if above & {t.name for t in f.tables}]
+    cut = at_rest(registry, table, locks)
+    advance(sessions, registry, table, {}, run_id=run_id, cut=cut, rerun=rerun)
+    if rerun:
+        compact(sessions.batch, table, run_id=run_id)

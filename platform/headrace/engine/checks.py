@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.engine.kept import Kept
 from headrace.engine.rows import in_range
 from headrace.engine.table import Table
 from headrace.progress import Progress
@@ -28,9 +29,9 @@ def check(
         for i, c in enumerate(table.spec.constraints)
     ]
     suite = suite_of(table.spec)
-    if suite is not None:
-        rows = rows.select(*table.store.schema.names).persist()
-    try:
+    with Kept() as keep:
+        if suite is not None:
+            rows = keep(rows.select(*table.store.schema.names))
         counts = rows.agg(F.count("*").alias("rows"), *broken).collect()[0]
         results = _constraints(table, counts.asDict())
         if suite is not None:
@@ -38,8 +39,6 @@ def check(
 
             progress.report(f"{table.name}: {len(suite.expectations)} expectations")
             results += gx.validate(rows, suite, table=str(table.name))
-    finally:
-        rows.unpersist()
     return results
 
 

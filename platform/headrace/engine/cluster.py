@@ -7,9 +7,12 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.engine.diff import diff_frame, duplicate_key, net_frame
+from headrace.engine.kept import Kept
 from headrace.engine.query import VIOLATED, run, with_violations
 from headrace.engine.table import Delta, Table
+from headrace.engine.touched import TooWide
 from headrace.errors import ConstraintViolated
+from headrace.planner.cells import Cells
 from headrace.planner.paths import Step
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions
 from headrace.spec.model import TableName
@@ -36,12 +39,18 @@ def delta_frame(
 
 
 def semi_join(
-    rows: DataFrame, columns: tuple[str, ...], keys: DataFrame, *, null_safe: bool | tuple[bool, ...]
+    rows: DataFrame,
+    columns: tuple[str, ...],
+    keys: DataFrame,
+    *,
+    null_safe: bool | tuple[bool, ...],
+    how: str = "left_semi",
 ) -> DataFrame:
     """Rows whose tuple of `columns` is among `keys` (a frame of as many columns, in order).
 
     Args:
         null_safe: whether NULL meets NULL, for all columns or for each.
+        how: `left_anti` for those that are not among them.
     """
     from pyspark.sql import functions as F
 
@@ -52,14 +61,18 @@ def semi_join(
         left, right = F.col(f"r.`{column}`"), F.col(f"k._k{i}")
         terms.append(left.eqNullSafe(right) if safe[i] else left == right)
     condition = reduce(lambda a, b: a & b, terms)
-    return rows.alias("r").join(renamed.alias("k"), condition, "left_semi")
+    return rows.alias("r").join(renamed.alias("k"), condition, how)
 
 
 def row_changes(spark: SparkSession, table: Table, upstream: Table, changes: DataFrame) -> DataFrame:
     """ROW over a large change."""
     names = list(upstream.store.schema.names)
-    old = run(spark, table.spec, [changes.where(changes[KIND].isin(UPDATE_BEFORE, DELETE)).select(*names)])
-    new = run(spark, table.spec, [changes.where(changes[KIND].isin(UPDATE_AFTER, INSERT)).select(*names)])
+    old = run(
+        spark, table.stored_query, [changes.where(changes[KIND].isin(UPDATE_BEFORE, DELETE)).select(*names)]
+    )
+    new = run(
+        spark, table.stored_query, [changes.where(changes[KIND].isin(UPDATE_AFTER, INSERT)).select(*names)]
+    )
     return diff_frame(old, new, table.store.schema)
 
 
@@ -69,44 +82,60 @@ def affected_changes(
     strategy: AffectedKeys | AffectedPartitions,
     current: Frames,
     changes: Frames,
+    keep: Kept,
 ) -> DataFrame:
     """AFFECTED_KEYS / AFFECTED_PARTITIONS over a large change.
 
     Args:
         current: upstream rows at the target cut.
         changes: changed rows by upstream; upstreams without a change are left out.
+    Raises:
+        TooWide: the change can touch any row.
     """
     names = [r.upstream for r in table.spec.references]
-    paths = {p.reference: p for p in strategy.paths}
-    touched = []
-    for index, name in enumerate(names):
-        if name not in changes:
-            continue
-        rows = changes[name]  # type: ignore[index]
-        for step in paths[index].steps if index != strategy.driving else ():
-            rows = _follow(step, rows, names[step.to_reference], current, changes)  # type: ignore[arg-type]
-        touched.append(rows.select(*strategy.trace))
-    affected = reduce(lambda a, b: a.unionAll(b), touched).distinct().persist()
-    restricted = {
-        strategy.driving: semi_join(
-            current[names[strategy.driving]],  # type: ignore[index]
-            strategy.trace,
-            affected,
-            null_safe=True,
-        )
-    }
-    for path in strategy.paths:  # a join finds its own rows: other leaves need no restriction here
-        restricted[path.reference] = current[names[path.reference]]  # type: ignore[index]
+    rows_now = [current[n] for n in names]  # type: ignore[index]
+    changed = {i: changes[n] for i, n in enumerate(names) if n in changes}  # type: ignore[index]
+    affected = keep(touched_cells(strategy.cells, rows_now, changed))
+    inputs = restricted(strategy.cells, rows_now, affected)
     old = semi_join(table.store.frame(spark), strategy.columns, affected, null_safe=True)
-    new = run(spark, table.spec, [restricted[i] for i in range(len(names))])
-    return diff_frame(old, new, table.store.schema)
+    return diff_frame(old, run(spark, table.stored_query, inputs), table.store.schema)
 
 
-def _follow(step: Step, rows: DataFrame, name: TableName, current: Frames, changes: Frames) -> DataFrame:
-    side = current[name]
-    if name in changes:
-        side = side.unionByName(changes[name].select(*side.columns))
-    return semi_join(side, step.to_columns, rows.select(*step.from_columns), null_safe=step.null_safe)
+def restricted(cells: Cells, rows: list[DataFrame], affected: DataFrame) -> list[DataFrame]:
+    """The leaves that hold cells restricted to these; free ones stay whole: a join finds its own rows."""
+    inputs = list(rows)
+    for reference, columns in cells.leaves:
+        inputs[reference] = semi_join(rows[reference], columns, affected, null_safe=True)
+    return inputs
+
+
+def touched_cells(cells: Cells, current: list[DataFrame], changes: Mapping[int, DataFrame]) -> DataFrame:
+    """As `touched.touched_cells`, as a Spark plan."""
+    if any(reference in changes for reference in cells.global_leaves):
+        raise TooWide("a table changed whose every row may matter to every row of the result")
+    found = [changes[r].select(*columns) for r, columns in cells.leaves if r in changes]
+    for path in cells.paths:
+        if path.reference not in changes:
+            continue
+        rows = changes[path.reference]
+        for step in path.steps:
+            rows = _follow(step, rows, current[step.to_reference], changes.get(step.to_reference))
+        found.append(rows.select(*cells.partitioned[path.steps[-1].to_reference]))
+    return reduce(lambda a, b: a.unionAll(b), found).distinct()
+
+
+def _follow(step: Step, rows: DataFrame, side: DataFrame, changes: DataFrame | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if changes is not None:
+        side = side.unionByName(changes.select(*side.columns))
+    found = semi_join(side, step.to_columns, rows.select(*step.from_columns), null_safe=step.null_safe)
+    if not step.null_aware:
+        return found
+    (start,), (end,) = step.from_columns, step.to_columns
+    if not rows.where(F.col(f"`{start}`").isNull()).isEmpty():
+        raise TooWide(f"NOT IN meets a NULL in `{start}`")
+    return found.unionAll(side.where(F.col(f"`{end}`").isNull()))
 
 
 def full_changes(spark: SparkSession, table: Table, current: list[DataFrame], *, empty: bool) -> DataFrame:
@@ -117,7 +146,7 @@ def full_changes(spark: SparkSession, table: Table, current: list[DataFrame], *,
         empty: the table holds no rows yet, so nothing need be compared.
     """
     old = None if empty else table.store.frame(spark)
-    return diff_frame(old, run(spark, table.spec, current), table.store.schema)
+    return diff_frame(old, run(spark, table.stored_query, current), table.store.schema)
 
 
 def check_changes(changes: DataFrame, table: Table) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.engine.table import Table
 from headrace.store.commits import Commit
-from headrace.store.tables import Head
+from headrace.store.tables import Cold, Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,9 @@ WHOLE_TABLE_SHARE = 0.8
 DRIVER_ROWS = 1_000_000
 """Rows that the driver rewrites itself; more are a Spark job's work."""
 
+FILE_ROWS = 500_000
+"""Rows of a snapshot's file that Spark writes, about: smaller files prune better, larger ones list faster."""
+
 
 def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
     """Fold the tail into the snapshot. Readers keep what they have; streams go on meanwhile.
@@ -34,13 +37,14 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
     with store.compacting:
         if store.version <= store.pin.compacted:
             return False
-        if store.cold:
+        try:
+            head = store.head()
+        except Cold:
             version, pin = store.version, store.pin
             rows = store.frame(spark, version=version)
             partitions = _touched_on_cluster(spark, table, pin.compacted, version)
             write_snapshot(table, rows, partitions, version=version, compacted=version, run_id=run_id)
             return True
-        head = store.head()
         version = head.commit.version
         partitions = _touched(table, head)
         if partitions == []:
@@ -52,6 +56,15 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
             found = live_rows(head, store.schema.partition, partitions)
             write_local(table, found, partitions, version=version, compacted=version, run_id=run_id)
     return True
+
+
+def warm_head(spark: SparkSession, table: Table, *, run_id: str) -> Head:
+    """The table's head; a cold table is compacted first. A large correction may make it cold meanwhile."""
+    while True:
+        try:
+            return table.store.head()
+        except Cold:
+            compact(spark, table, run_id=run_id)
 
 
 def live_rows(head: Head, column: str | None, partitions: list[str] | None) -> pa.Table:
@@ -72,13 +85,17 @@ def write_local(
 ) -> None:
     """As `write_snapshot`, with the rows in the driver."""
     store = table.store
-    commit = snapshot_commit(table, version=version, compacted=compacted, run_id=run_id)
+    commit = snapshot_commit(
+        table, version=version, compacted=compacted, run_id=run_id, partitions=partitions
+    )
     store.snapshot.overwrite_local(rows, commit, partitions=partitions)
-    store.adopt(store.snapshot.newest(), rows=rows if partitions is None else None)
+    store.adopt(store.snapshot.newest(), rows=rows, partitions=partitions)
     log.debug("%s: snapshot at version %s, %s rows", table.name, compacted, rows.num_rows)
 
 
-def snapshot_commit(table: Table, *, version: int, compacted: int, run_id: str) -> Commit:
+def snapshot_commit(
+    table: Table, *, version: int, compacted: int, run_id: str, partitions: list[str] | None = None
+) -> Commit:
     """The record of a snapshot's commit: see `write_snapshot`."""
     store = table.store
     return Commit(
@@ -90,6 +107,7 @@ def snapshot_commit(table: Table, *, version: int, compacted: int, run_id: str) 
         template=table.template,
         run_id=run_id,
         through=max(version, store.pin.through),
+        partitions=None if partitions is None else tuple(partitions),
     )
 
 
@@ -112,9 +130,16 @@ def write_snapshot(
     column = store.schema.partition
     if partitions is not None and column is not None:
         rows = rows.where(rows[column].isin(partitions))
-    if column is not None:
+    files = -(-store.head_index().count(partitions) // FILE_ROWS)
+    order = [rows[c] for c in ((column, *store.schema.key) if column is not None else store.schema.key)]
+    if files > 1:  # ranges of keys: a look-up of few keys opens few files
+        rows = rows.repartitionByRange(files, *order)
+    elif column is not None:
         rows = rows.repartition(rows[column])
-    commit = snapshot_commit(table, version=version, compacted=compacted, run_id=run_id)
+    rows = rows.sortWithinPartitions(*order)
+    commit = snapshot_commit(
+        table, version=version, compacted=compacted, run_id=run_id, partitions=partitions
+    )
     store.snapshot.overwrite(rows, commit, partitions=partitions)
     store.adopt(store.snapshot.newest())
     log.debug("%s: snapshot at version %s by Spark", table.name, compacted)

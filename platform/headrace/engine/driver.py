@@ -5,7 +5,7 @@ A change of a few rows costs a few look-ups and one local query, whatever the ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from headrace.engine.diff import diff_local
 from headrace.engine.query import VIOLATED, local, run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
+from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
 from headrace.errors import ConstraintViolated
-from headrace.planner.paths import Path, Step
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions
-from headrace.spec.model import TableName
-from headrace.store.lookup import KeySet, semi_join, tuples
+from headrace.spec.model import TableName, TableSpec
+from headrace.store.lookup import KeySet, semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE
 from headrace.store.tables import Head
 
@@ -49,8 +49,8 @@ def run_pair(
     """The query over two inputs in one Spark job. FAIL constraints hold for the new rows."""
     from pyspark.sql import functions as F
 
-    before = with_violations(run(spark, table.spec, old), table.spec).withColumn("_side", F.lit(0))
-    after = with_violations(run(spark, table.spec, new), table.spec).withColumn("_side", F.lit(1))
+    before = with_violations(run(spark, table.stored_query, old), table.spec).withColumn("_side", F.lit(0))
+    after = with_violations(run(spark, table.stored_query, new), table.spec).withColumn("_side", F.lit(1))
     both = before.unionAll(after).toArrow()
     sides = both.column("_side")
     result = both.filter(pc.equal(sides, 1))
@@ -76,10 +76,6 @@ def check_violations(result: pa.Table, table: Table) -> None:
             )
 
 
-class TooLarge(Exception):
-    """The rows a change touches do not fit the driver; the caller lets Spark do it."""
-
-
 ROWS_LIMIT = 50_000
 """Rows of the table itself that the driver compares; more are worth a distributed job."""
 
@@ -98,75 +94,68 @@ def affected_changes(
     """AFFECTED_KEYS / AFFECTED_PARTITIONS: run the same SQL for what the change can touch.
 
     Raises:
-        TooLarge: more than `ROWS_LIMIT` rows would come to the driver.
+        TooLarge: more rows than the limits would come to the driver, or columns that are followed do not
+            compare in Python as in Spark.
+        TooWide: the change can touch any row.
     """
-    names = [r.upstream for r in table.spec.references]
-    affected = _affected(table, strategy, heads, deltas)
-    schema = table.store.schema
+    affected, result = affected_rows(spark, table, table.stored_query, strategy, upstreams, heads, deltas)
     old = table.store.head().find(strategy.columns, affected)
-    restricted = _restrict(strategy, [heads[n] for n in names], affected)  # type: ignore[index]
-    if old.num_rows > ROWS_LIMIT or any(r.num_rows > INPUT_LIMIT for r in restricted.values()):
+    if old.num_rows > ROWS_LIMIT:
         raise TooLarge
-    schemas = [upstreams[n].store.schema for n in names]  # type: ignore[index]
-    inputs = [local(spark, restricted[i], used_columns(table.spec, s.columns)) for i, s in enumerate(schemas)]
-    result = with_violations(run(spark, table.spec, inputs), table.spec).toArrow()
     check_violations(result, table)
-    return diff_local(old, result, schema, table=str(table.name))
+    return diff_local(old, result, table.store.schema, table=str(table.name))
 
 
-def _affected(
+def affected_rows(
+    spark: SparkSession,
     table: Table,
+    spec: TableSpec,
     strategy: AffectedKeys | AffectedPartitions,
+    upstreams: Mapping[TableName, Table],
     heads: Heads,
     deltas: Mapping[TableName, Delta],
-) -> KeySet:
-    """Values of K in every driving row that the changes can touch, in old and new images."""
-    references = table.spec.references
-    paths = {p.reference: p for p in strategy.paths}
-    affected: KeySet = set()
-    for index, reference in enumerate(references):
-        delta = deltas.get(reference.upstream)  # type: ignore[arg-type]
-        if delta is None or delta.rows is None or not delta.rows.num_rows:
-            continue
-        rows = delta.rows
-        if index != strategy.driving:
-            rows = _walk(paths[index], rows, table, heads, deltas)
-        affected.update(tuples(rows, strategy.trace))
-    return affected
+) -> tuple[KeySet, pa.Table]:
+    """The cells that the change touches, and what the query of `spec` gives for them.
 
-
-def _walk(
-    path: Path, rows: pa.Table, table: Table, heads: Heads, deltas: Mapping[TableName, Delta]
-) -> pa.Table:
-    for step in path.steps:
-        name = table.spec.references[step.to_reference].upstream
-        values = _join_values(rows, step)
-        found = heads[name].find(step.to_columns, values)  # type: ignore[index]
-        if found.num_rows > INPUT_LIMIT:
-            raise TooLarge
-        parts = [found]
-        delta = deltas.get(name)  # type: ignore[arg-type]
-        if delta is not None and delta.rows is not None:
-            parts.append(semi_join(delta.rows.select(found.column_names), step.to_columns, values))
-        rows = pa.concat_tables(parts)
-    return rows
-
-
-def _join_values(rows: pa.Table, step: Step) -> KeySet:
-    """The values that rows on the other side must have; `=` never matches NULL."""
-    values = set(tuples(rows, step.from_columns))
-    return {
-        v for v in values if all(x is not None or safe for x, safe in zip(v, step.null_safe, strict=True))
+    Raises:
+        TooLarge, TooWide: see `affected_changes`.
+    """
+    names = [r.upstream for r in table.spec.references]
+    schemas = [upstreams[n].store.schema for n in names]  # type: ignore[index]
+    if not alike(strategy.cells, schemas):
+        raise TooLarge
+    changes = {
+        i: deltas[n].rows  # type: ignore[index]
+        for i, n in enumerate(names)
+        if n in deltas and deltas[n].rows is not None and deltas[n].count  # type: ignore[index]
     }
+    now = [heads[n] for n in names]  # type: ignore[index]
+    affected = touched_cells(strategy.cells, changes, Rows(now, changes))
+    found = restricted(strategy.cells, Rows(now), affected)
+    inputs = [local(spark, found[i], used_columns(spec, s.columns)) for i, s in enumerate(schemas)]
+    return affected, with_violations(run(spark, spec, inputs), spec).toArrow()
 
 
-def _restrict(
-    strategy: AffectedKeys | AffectedPartitions, heads: list[Head], affected: KeySet
-) -> dict[int, pa.Table]:
-    """New rows of every leaf that can meet a touched driving row."""
-    restricted = {strategy.driving: heads[strategy.driving].find(strategy.trace, affected)}
-    for path in sorted(strategy.paths, key=lambda p: len(p.steps)):
-        back = path.steps[0].reversed()
-        values = _join_values(restricted[back.from_reference], back)
-        restricted[path.reference] = heads[path.reference].find(back.to_columns, values)
-    return restricted
+class Rows:
+    """The rows of a query's leaves at their heads, with `changes` also those that changed, old and new."""
+
+    def __init__(self, heads: Sequence[Head], changes: Mapping[int, pa.Table] | None = None) -> None:
+        self._heads = heads
+        self._changes = changes or {}
+
+    def find(self, reference: int, columns: Sequence[str], keys: KeySet) -> pa.Table:
+        found = self._heads[reference].find(columns, keys)
+        if reference in self._changes:
+            changed = self._changes[reference].select(found.column_names)
+            found = pa.concat_tables([found, semi_join(changed, columns, keys)])
+        return self._fitting(found)
+
+    def read(self, reference: int) -> pa.Table:
+        if self._heads[reference].index.count(None) > INPUT_LIMIT:
+            raise TooLarge
+        return self._fitting(self._heads[reference].read())
+
+    def _fitting(self, rows: pa.Table) -> pa.Table:
+        if rows.num_rows > INPUT_LIMIT:
+            raise TooLarge
+        return rows

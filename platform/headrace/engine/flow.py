@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,10 @@ from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions, advance
 from headrace.engine.compaction import compact
 from headrace.engine.failpoints import failpoint
+from headrace.engine.gate import Gate, at_rest
 from headrace.engine.ingest import ingest
 from headrace.engine.ingest_cluster import Loaded, ingest_frame
+from headrace.engine.session import use_pool
 from headrace.engine.table import Delta, Registry, Table
 from headrace.errors import NeedsResync, TransientError
 from headrace.sources.dead_letters import DeadLetters
@@ -32,6 +34,7 @@ from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
 from headrace.spec.model import TableName
 from headrace.store.frontier import Offsets, merge_offsets
+from headrace.store.tables import Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,6 +90,7 @@ class Flow:
         dead_letters: DeadLetters,
         directory: Path,
         max_offsets: int,
+        gate: Gate,
         on_failure: Callable[[Table, Exception], None],
     ) -> None:
         self.name = name
@@ -102,11 +106,14 @@ class Flow:
         self._dead_letters = dead_letters
         self._directory = directory / name
         self._max_offsets = max_offsets
+        self._gate = gate
         self._on_failure = on_failure
         self._query: StreamingQuery | None = None
         self._checkpoint = self._directory
         self._cuts: dict[str, Future[Cut]] = {}
-        self._pool = ThreadPoolExecutor(WIDTH, thread_name_prefix=f"flow-{name}")
+        self._pool = ThreadPoolExecutor(
+            WIDTH, f"flow-{name}", initializer=partial(use_pool, sessions.flow, "flow")
+        )
         self._loading: set[str] = set()
         consumed = {u for t in tables for u in registry.upstreams(t)}
         declared = [t.spec.freshness.total_seconds() for t in tables if t.spec.freshness]
@@ -115,15 +122,17 @@ class Flow:
         self._seconds: dict[TableName, float] = {}
         self._underway: set[TableName] = set()
         self._trailed: dict[TableName, float] = {}
-        self._trailing = ThreadPoolExecutor(max(1, len(tables)), thread_name_prefix=f"trailing-{name}")
+        self._trailing = ThreadPoolExecutor(
+            1, f"trailing-{name}", initializer=partial(use_pool, sessions.flow, "trailing")
+        )
 
     # -- life ---------------------------------------------------------------------------------------------
 
     def topic_names(self) -> list[str]:
-        """Topics of the flow's stg tables and the marker topic of each of their sources."""
+        """Topics of the flow's stg tables, the marker and the transaction topic of each of their sources."""
         sources = [t.spec.source for t in self.tables if t.spec.source is not None]
         markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in sources}
-        return [*(s.topic for s in sources), *sorted(markers)]
+        return [*(s.topic for s in sources), *sorted(markers), *self._gate.topics]
 
     def interval(self) -> float:
         """Seconds between two micro-batches: a small part of the tightest freshness in the flow."""
@@ -138,7 +147,8 @@ class Flow:
         for table in self.tables:
             if table.name in self.active:
                 frontier = merge_offsets(frontier, table.store.commit.offsets)
-        self.position = self._topics.starting(frontier, names)
+        self.position = self._topics.starting(frontier, names) | self._topics.ends(self._gate.topics)
+        self._gate.reset()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._checkpoint = self._directory / uuid.uuid4().hex[:12]
         stream = (
@@ -150,6 +160,7 @@ class Flow:
             .option("failOnDataLoss", "true")
             .load()
         )
+        use_pool(self._sessions.flow, "flow")  # the streaming query's thread takes it from this one
         self._query = (
             stream.writeStream.queryName(f"{self.name}-{self.run_id}")
             .foreachBatch(self._process)
@@ -214,15 +225,18 @@ class Flow:
                 return  # stopping; the tables' frontiers say where to go on
             ends = batches.end_offsets(self._checkpoint, batch_id)
             if batches.size(self.position, ends) <= SMALL:
-                self._small(batches.collect(batches.parse(messages)), ends, batch_id)
+                events = batches.collect(batches.parse(messages))
+                self._note_reads(events)
+                events, ends = self._gate.admit(events, ends)
+                self._small(events, ends, batch_id)
             else:
+                self._gate.reset()
                 self._large(ends, batch_id)
             self.position = ends
         log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)
         failpoint("flow.before_checkpoint")
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
-        self._note_reads(events)
         for part in batches.split(events, ends, self._marks(events)):
             known = self._stg(partial(self._ingest_part, part=part, batch_id=batch_id))
             self._derived(known, batch_id)
@@ -325,7 +339,8 @@ class Flow:
         self._trailed[table.name] = time.monotonic()
         try:
             if table.name in self.active and self._query is not None:
-                self._guarded(table, partial(self._advance, known={}, batch_id=-1))
+                cut = at_rest(self._registry, table, [self.lock])
+                self._guarded(table, partial(self._advance, known={}, batch_id=-1, cut=cut))
         finally:
             self._underway.discard(table.name)
         for trailing in self.tables:
@@ -336,8 +351,17 @@ class Flow:
         upstreams = self._registry.upstreams(table).items()
         return any(u.store.version > table.reached.get(str(n), 0) for n, u in upstreams)
 
-    def _advance(self, table: Table, *, known: dict[TableName, Delta], batch_id: int) -> Delta | None:
-        return advance(self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id)
+    def _advance(
+        self,
+        table: Table,
+        *,
+        known: dict[TableName, Delta],
+        batch_id: int,
+        cut: Mapping[TableName, Head] | None = None,
+    ) -> Delta | None:
+        return advance(
+            self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id, cut=cut
+        )
 
     def _level(self, tables: list[Table], refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
         futures = {

@@ -5,6 +5,7 @@ Source rows become table rows through the table's own SQL, like any other upstre
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.engine.diff import diff_local
-from headrace.engine.driver import run_pair
-from headrace.engine.query import local
+from headrace.engine.driver import check_violations
+from headrace.engine.images import Images, run_images
 from headrace.engine.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
 from headrace.sources.envelope import Event, NetChange, net, sequence
-from headrace.sources.postgres import SourceSchema
 from headrace.store.frontier import Offsets, covers, merge_offsets
-from headrace.store.lookup import KeySet, tuples
+from headrace.store.lookup import KeySet, semi_join, tuples
 from headrace.store.schema import (
     DELETE,
     INSERT,
@@ -33,35 +33,7 @@ from headrace.store.schema import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_UNAVAILABLE = "__debezium_unavailable_value"
-
-
-def source_columns(source: SourceSchema) -> tuple[tuple[str, str], ...]:
-    """Columns of the captured table as (name, Spark type)."""
-    return tuple((c.name, c.spark) for c in source.columns)
-
-
-def decode(json_rows: DataFrame, source: SourceSchema, column: str) -> DataFrame:
-    """Add the typed columns of the JSON image in `column`, and `_bad`: why it cannot be read, or NULL."""
-    from pyspark.sql import functions as F
-
-    fields = ", ".join(f"`{c.name}` {c.json}" for c in source.columns)
-    parsed = json_rows.withColumn(
-        "_i",
-        F.from_json(F.col(column), f"{fields}, _corrupt string", {"columnNameOfCorruptRecord": "_corrupt"}),
-    )
-    checks = "CASE WHEN _i._corrupt IS NOT NULL THEN 'the image does not match the table' "
-    decoded = []
-    for c in source.columns:
-        value = c.decode.replace("{}", f"_i.`{c.name}`")
-        decoded.append(F.expr(value).cast(c.spark).alias(c.name))
-        if c.decode != "{}":
-            checks += (
-                f"WHEN _i.`{c.name}` IS NOT NULL AND {value} IS NULL THEN 'column `{c.name}` cannot be read' "
-            )
-    return parsed.select("*", *decoded, F.expr(checks + "END").alias("_bad")).drop("_i")
+    from pyspark.sql import SparkSession
 
 
 @dataclass
@@ -153,20 +125,21 @@ def ingest(
 def _changes(spark: SparkSession, table: Table, found: _Batch) -> tuple[pa.Table, pa.Table, list[DeadLetter]]:
     """Net changes, tombstones of rows never held, and what is refused."""
     assert table.source is not None
-    source, head = table.source, table.store.commit
+    head = table.store.commit
     events, letters = found.events, list(found.letters)
     while True:
-        nets = net(events, generation=head.generation, high=head.high, full_identity=source.full_identity)
-        images = _decode_images(spark, source, nets)
-        bad = dict(_bad_images(images))
-        if not bad:
+        nets = net(
+            events, generation=head.generation, high=head.high, full_identity=table.source.full_identity
+        )
+        images = run_images(spark, table, nets)
+        if not images.bad:
             break
-        refused = [(_culprit(nets[i // 2], after=bool(i % 2)), reason) for i, reason in bad.items()]
+        refused = [(_culprit(nets[i // 2], after=bool(i % 2)), reason) for i, reason in images.bad.items()]
         letters += [_letter(table, event, reason) for event, reason in refused]
         gone = {(e.partition, e.offset) for e, _ in refused}
         events = [e for e in events if (e.partition, e.offset) not in gone]
     found.accounting.quarantined = len(letters)
-    changes, tombstones = _net_rows(spark, table, nets, images, found.accounting)
+    changes, tombstones = _net_rows(table, nets, images, found.accounting)
     return changes, tombstones, letters
 
 
@@ -175,48 +148,22 @@ def _culprit(change: NetChange, *, after: bool) -> Event:
     return change.events[-1] if after else change.events[0]
 
 
-def _decode_images(spark: SparkSession, source: SourceSchema, nets: list[NetChange]) -> pa.Table:
-    """Typed images; row 2i is net change i before, 2i+1 after; `_image` numbers them, absent ones left out.
-
-    A key whose row before must be looked up still needs its typed key: the before or after image has it.
-    """
-    numbers, texts = [], []
-    for i, change in enumerate(nets):
-        first, last = change.events[0], change.events[-1]
-        before = change.before if change.known_before else (first.before or first.after)
-        if before is None and change.after is None:
-            before = last.before  # inserted and deleted within the batch
-        for number, text in ((2 * i, before), (2 * i + 1, change.after)):
-            if text is not None:
-                numbers.append(number)
-                texts.append(text)
-    rows = pa.table({"_image": pa.array(numbers, pa.int64()), "_json": pa.array(texts, pa.string())})
-    frame = local(spark, rows, (("_image", "bigint"), ("_json", "string")))
-    return decode(frame, source, "_json").drop("_json").toArrow()
-
-
-def _bad_images(images: pa.Table) -> list[tuple[int, str]]:
-    reasons = zip(images.column("_image").to_pylist(), images.column("_bad").to_pylist(), strict=True)
-    return [(i, reason) for i, reason in reasons if reason is not None]
-
-
 def _net_rows(
-    spark: SparkSession, table: Table, nets: list[NetChange], images: pa.Table, accounting: Accounting
+    table: Table, nets: list[NetChange], images: Images, accounting: Accounting
 ) -> tuple[pa.Table, pa.Table]:
     """The batch's net changes as table rows, stale and repeated events left out; and its tombstones."""
-    assert table.source is not None
-    key = table.source.key
-    typed = dict(zip(images.column("_image").to_pylist(), tuples(images, key), strict=True))
-    keys = [typed.get(2 * i + 1) or typed.get(2 * i) for i in range(len(nets))]
+    schema = table.store.schema
+    keys = [images.keys.get(2 * i + 1) or images.keys.get(2 * i) for i in range(len(nets))]
     unknown = [i for i, n in enumerate(nets) if not n.known_before]
     stored = _stored_rows(table, {keys[i] for i in unknown if keys[i] is not None})  # type: ignore[misc]
-    old_images: list[int] = []
-    new_images: list[int] = []
     old_stored: list[int] = []
     sequences: dict[Any, str] = {}
     buried: list[tuple[Any, ...]] = []
     for i, change in enumerate(nets):
-        if not change.known_before:
+        if change.known_before:
+            accounting.folded += len(change.events) - 1
+            held = change.before is not None
+        else:
             was = stored.get(keys[i])  # type: ignore[arg-type]
             live = _newer(change.events, was, table)
             accounting.duplicate += len(change.events) - live
@@ -226,23 +173,25 @@ def _net_rows(
             held = was is not None and was.index is not None
             if was is not None and was.index is not None:
                 old_stored.append(was.index)
-        else:
-            accounting.folded += len(change.events) - 1
-            held = change.before is not None
-            if held:
-                old_images.append(2 * i)
         sequences[keys[i]] = change.sequence
         if change.after is not None:
-            new_images.append(2 * i + 1)
+            _refuse_placeholders(table, change)
         elif not held:
             buried.append((*keys[i], change.sequence))  # type: ignore[misc]
-    _refuse_placeholders(table, images, new_images)
-    changes = _through_sql(spark, table, images, old_images, new_images, old_stored, stored, sequences)
-    _account(accounting, changes, key, set(sequences))
-    arrow = arrow_schema(table.store.schema.stored)
-    schema = pa.schema([arrow.field(c) for c in (*key, SEQUENCE)])
-    rows = [dict(zip(schema.names, values, strict=True)) for values in buried]
-    return changes, pa.Table.from_pylist(rows, schema=schema)
+    before = _with_sequence(images.before, schema.key, {})
+    if old_stored:
+        source_rows = next(iter(stored.values())).rows
+        before = pa.concat_tables([before, source_rows.take(pa.array(old_stored, pa.int64()))])
+    after = semi_join(images.after, schema.key, set(sequences))  # without those of repeated events
+    check_violations(after, table)
+    after = _with_sequence(after, schema.key, sequences)
+    changes = diff_local(before, after, schema, table=str(table.name))
+    changes = _sequence_deletes(changes, schema.key, sequences)
+    _account(accounting, changes, schema.key, set(sequences))
+    arrow = arrow_schema(schema.stored)
+    tombstones = pa.schema([arrow.field(c) for c in (*schema.key, SEQUENCE)])
+    rows = [dict(zip(tombstones.names, values, strict=True)) for values in buried]
+    return changes, pa.Table.from_pylist(rows, schema=tombstones)
 
 
 @dataclass(frozen=True)
@@ -267,7 +216,7 @@ def _stored_rows(table: Table, keys: KeySet) -> dict[tuple[Any, ...], _Stored]:
         )
     }
     absent = keys - set(found)
-    for k, s in table.store.changelog.tombstones(absent).items() if absent else ():
+    for k, s in table.store.deletes.find(absent).items() if absent else ():
         found[k] = _Stored(s, None, rows)
     return found
 
@@ -280,48 +229,19 @@ def _newer(events: Sequence[Event], was: _Stored | None, table: Table) -> int:
     return sum(1 for e in events if sequence(generation, e.lsn) > was.sequence)
 
 
-def _refuse_placeholders(table: Table, images: pa.Table, new_images: list[int]) -> None:
+_UNAVAILABLE = "__debezium_unavailable_value"
+
+
+def _refuse_placeholders(table: Table, change: NetChange) -> None:
     """Without full before images PostgreSQL leaves unchanged large values out."""
-    wanted = set(new_images)
-    keep = [i for i, n in enumerate(images.column("_image").to_pylist()) if n in wanted]
-    rows = images.take(pa.array(keep, pa.int64()))
-    for column in rows.column_names:
-        if (
-            pa.types.is_string(rows.schema.field(column).type)
-            and _UNAVAILABLE in rows.column(column).to_pylist()
-        ):
+    if change.after is None or _UNAVAILABLE not in change.after:
+        return
+    for column, value in json.loads(change.after).items():
+        if value == _UNAVAILABLE:
             raise NeedsResync(
                 f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER "
                 f"TABLE {table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
             )
-
-
-def _through_sql(
-    spark: SparkSession,
-    table: Table,
-    images: pa.Table,
-    old_images: list[int],
-    new_images: list[int],
-    old_stored: list[int],
-    stored: dict[tuple[Any, ...], _Stored],
-    sequences: dict[Any, str],
-) -> pa.Table:
-    assert table.source is not None
-    columns = source_columns(table.source)
-    numbers = images.column("_image").to_pylist()
-    place = {n: i for i, n in enumerate(numbers)}
-
-    def rows(wanted: list[int]) -> DataFrame:
-        return local(spark, images.take(pa.array([place[n] for n in wanted], pa.int64())), columns)
-
-    before, after = run_pair(spark, table, [rows(old_images)], [rows(new_images)])
-    schema = table.store.schema
-    before = _with_sequence(before, schema.key, {})
-    if old_stored:
-        source_rows = next(iter(stored.values())).rows
-        before = pa.concat_tables([before, source_rows.take(pa.array(old_stored, pa.int64()))])
-    changes = diff_local(before, _with_sequence(after, schema.key, sequences), schema, table=str(table.name))
-    return _sequence_deletes(changes, schema.key, sequences)
 
 
 def _with_sequence(rows: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:

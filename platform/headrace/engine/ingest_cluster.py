@@ -10,7 +10,8 @@ from headrace.engine.cluster import check_changes, semi_join
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
 from headrace.engine.diff import diff_frame
 from headrace.engine.driver import check_violations
-from headrace.engine.ingest import decode, source_columns
+from headrace.engine.images import decode, source_columns
+from headrace.engine.kept import Kept
 from headrace.engine.query import run, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
@@ -63,12 +64,9 @@ def ingest_frame(
     Raises:
         NeedsResync: the source table was truncated.
     """
-    with table.store.writing:
-        events = _decoded(table, messages).persist()  # the one pass over Kafka and its JSON
-        try:
-            return _ingest(spark, table, events, offsets, dead_letters, run_id=run_id, batch=batch)
-        finally:
-            events.unpersist()
+    with table.store.writing, Kept() as keep:
+        events = keep(_decoded(table, messages))  # the one pass over Kafka and its JSON
+        return _ingest(spark, table, events, offsets, dead_letters, keep, run_id=run_id, batch=batch)
 
 
 def _decoded(table: Table, messages: DataFrame) -> DataFrame:
@@ -95,6 +93,7 @@ def _ingest(
     events: DataFrame,
     offsets: Offsets,
     dead_letters: DeadLetters,
+    keep: Kept,
     *,
     run_id: str,
     batch: int,
@@ -110,7 +109,7 @@ def _ingest(
     good = events.where("NOT _tombstone AND _fault IS NULL")
     last = _last_events(good) if summary["valid"] > summary["keys"] else good
     sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
-    newer = sequenced if head.version == 0 else _newer(spark, table, sequenced).persist()
+    newer = sequenced if head.version == 0 else keep(_newer(spark, table, sequenced))
     columns = [name for name, _ in source_columns(table.source)]
     sequences = newer.select(*schema.key, SEQUENCE)
     rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
@@ -131,10 +130,10 @@ def _ingest(
         table.store.load(loaded, commit, record, tombstones=deleted.toArrow())
     else:
         if head.version == 0:
-            changes = diff_frame(None, rows, schema).persist()
+            changes = keep(diff_frame(None, rows, schema))
         else:
             old = semi_join(table.store.frame(spark), schema.key, newer.select(*schema.key), null_safe=False)
-            changes = _sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key).persist()
+            changes = keep(_sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key))
             deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
         check_changes(changes, table)
         counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
@@ -142,10 +141,8 @@ def _ingest(
         commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         table.store.append_frame(changes, commit, origin=STREAM, kinds=counts, tombstones=deleted)
-        changes.unpersist()
         if not loading:  # while more is about to come, the changelog alone will do
             compact(spark, table, run_id=run_id)
-    newer.unpersist()
     table.seen(commit)
     return Loaded(
         Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values())), loading=loading
@@ -215,8 +212,8 @@ def _newer(spark: SparkSession, table: Table, events: DataFrame) -> DataFrame:
     if table.store.version == 0:
         return events
     known = table.store.frame(spark).select(*schema.key, F.col(SEQUENCE).alias("_had"))
-    log = table.store.changelog.frame(spark, -1, table.store.version).where(F.col(KIND) == DELETE)
-    known = known.unionAll(log.select(*schema.key, F.col(SEQUENCE).alias("_had")))
+    deleted = table.store.deletes.frame(spark)
+    known = known.unionAll(deleted.select(*schema.key, F.col(SEQUENCE).alias("_had")))
     newest = known.groupBy(*schema.key).agg(F.max("_had").alias("_had"))
     joined = events.join(newest, list(schema.key), "left")
     return joined.where(f"_had IS NULL OR {SEQUENCE} > _had").drop("_had")

@@ -13,7 +13,8 @@ from headrace.engine.advance import Sessions
 from headrace.engine.backfill import backfill
 from headrace.engine.flow import Cut, CutMissed, Flow
 from headrace.engine.parity import compare, verify_batch, verify_topic
-from headrace.engine.rows import in_range, source_rows
+from headrace.engine.repair import Repair
+from headrace.engine.rows import Span, in_range, source_rows
 from headrace.engine.table import Registry, Table
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
@@ -60,6 +61,12 @@ class Proof:
         progress.report("compared", total, total)
         return [r for t in found for r in (t, against_source.get(t.table)) if r is not None]
 
+    def prove(self, table: Table, span: Span) -> list[ParityResult]:
+        """A derived table against its SQL, a stg table against its source, which does not need its topic."""
+        if table.spec.source is None:
+            return [self._batch(table, span.start, span.end)]
+        return list(self._against_source([table], span.start, span.end, Progress(), 0, 1).values())
+
     def _batch(self, table: Table, start: str | None, end: str | None) -> ParityResult:
         spark = self.sessions.batch
         if table.spec.source is not None:
@@ -98,6 +105,7 @@ class Proof:
     def _compare(
         self, flow: Flow, table: Table, at: Position, cut: Cut, start: str | None, end: str | None
     ) -> ParityResult:
+        table.store.reread()
         version = cut[table.name]
         actual = in_range(table.store.frame(self.sessions.batch, version=version), table, start, end)
         with source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected:
@@ -132,9 +140,43 @@ class Proof:
                     "Next: `headrace status` shows what stands still"
                 ) from None
 
-    def refresh_from_source(
-        self, table: Table, start: str | None, end: str | None, *, progress: Progress
-    ) -> RefreshResult:
+    def repair(
+        self,
+        tables: Sequence[Table],
+        *,
+        start: str | None,
+        end: str | None,
+        source: bool,
+        follow: Callable[[Table], None],
+        corrected: Callable[[Table], None],
+        progress: Progress,
+    ) -> list[ParityResult]:
+        """As `verify`, and what differs is computed again and compared again. See `Repair`."""
+        quiet = Progress()
+        work = Repair(
+            verify=lambda t: self.verify([t], start=start, end=end, source=source, progress=quiet),
+            refresh=lambda t, span: self.refresh(t, span, progress=progress),
+            follow=follow,
+            corrected=corrected,
+        )
+        return work.run(tables, progress)
+
+    def refresh(self, table: Table, span: Span, *, progress: Progress) -> RefreshResult:
+        """Backfill by the table's SQL or, for stg, from its source."""
+        if table.spec.source is not None:
+            return self._refresh_from_source(table, span, progress)
+        return backfill(
+            self.sessions,
+            self.registry,
+            table,
+            span.start,
+            span.end,
+            only=span.only,
+            run_id=self.run_id,
+            progress=progress,
+        )
+
+    def _refresh_from_source(self, table: Table, span: Span, progress: Progress) -> RefreshResult:
         """Backfill of a stg table: its range is read again from the source, at a known position."""
         flow = next(f for f in self.flows if any(t.name == table.name for t in f.tables))
         if table.name not in flow.active:
@@ -142,6 +184,7 @@ class Proof:
                 f"`{table.name}` does not run, so no position of the source can be fixed. "
                 f"Next: `headrace resume {table.name}`"
             )
+        start, end = span.start, span.end
         with (
             self._cut(flow, [table]) as (at, cut),
             source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected,
@@ -152,6 +195,7 @@ class Proof:
                 table,
                 start,
                 end,
+                only=span.only,
                 expected=expected,
                 version=cut[table.name],
                 run_id=self.run_id,

@@ -76,6 +76,16 @@ def _named(spec: TableSpec) -> frozenset[str] | None:
     return frozenset(name.name.lower() for name in spec.query_ast.find_all(exp.Identifier))
 
 
+@lru_cache(maxsize=1024)
+def tests_rows(spec: TableSpec) -> bool:
+    """Whether the query has a subquery in an expression (EXISTS, IN, a scalar one)."""
+    relations = (exp.From, exp.Join, exp.CTE, exp.SetOperation, exp.Subquery)
+    return any(
+        node.parent is not None and not isinstance(node.parent, relations)
+        for node in spec.query_ast.find_all(exp.Query)
+    )
+
+
 def with_violations(result: DataFrame, spec: TableSpec) -> DataFrame:
     """`result` with one boolean column per FAIL constraint, true where the row breaks it."""
     from pyspark.sql import functions as F

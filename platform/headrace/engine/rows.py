@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.engine.ingest import source_columns
+from headrace.engine.images import source_columns
 from headrace.engine.query import run
 from headrace.engine.table import Registry, Table
 from headrace.sources.postgres import Position
@@ -20,6 +21,19 @@ from headrace.store.schema import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Span:
+    """Partitions of one table, both ends included; all of it where there are none.
+
+    Args:
+        only: labels within the ends: no other one is compared or written.
+    """
+
+    start: str | None = None
+    end: str | None = None
+    only: frozenset[str] | None = None
 
 
 def batch_rows(
@@ -30,8 +44,13 @@ def batch_rows(
     *,
     start: str | None = None,
     end: str | None = None,
+    only: Collection[str] | None = None,
 ) -> DataFrame:
-    """A derived table's SQL over its upstreams at `frontier`, the table's own columns."""
+    """A derived table's SQL over its upstreams at `frontier`, stored columns: hidden ones included.
+
+    A range is the whole result restricted to these partitions. The text's parameters carry it only where that
+    gives the same rows: a window that reads other partitions must read them here too.
+    """
     frames = {
         name: upstream.store.frame(spark, version=frontier.get(str(name), 0)).select(
             *upstream.store.schema.names
@@ -39,7 +58,9 @@ def batch_rows(
         for name, upstream in registry.upstreams(table).items()
     }
     inputs = [frames[r.upstream] for r in table.spec.references]  # type: ignore[index]
-    return run(spark, table.spec, inputs, start=start, end=end).select(*table.store.schema.names)
+    bounds = (start, end) if table.plan.partitions.bound else (None, None)
+    rows = run(spark, table.stored_query, inputs, start=bounds[0], end=bounds[1])
+    return in_range(rows.select(*table.store.schema.stored_names), table, start, end, only)
 
 
 @contextmanager
@@ -67,14 +88,26 @@ def source_rows(
                 ]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
         rows = spark.read.parquet(str(directory))
-        yield run(spark, table.spec, [rows], start=start, end=end).select(*table.store.schema.names)
+        found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
+        yield in_range(found, table, start, end)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def in_range(rows: DataFrame, table: Table, start: str | None, end: str | None) -> DataFrame:
-    """Rows whose partition lies in the inclusive range; all where the table or the call has none."""
+def in_range(
+    rows: DataFrame,
+    table: Table,
+    start: str | None,
+    end: str | None,
+    only: Collection[str] | None = None,
+) -> DataFrame:
+    """Rows whose partition lies in the inclusive range; all where the table or the call has none.
+
+    Args:
+        only: these labels of the range and no others.
+    """
     column = table.store.schema.partition
     if column is None or start is None or end is None:
         return rows
-    return rows.where((rows[column] >= start) & (rows[column] <= end))
+    rows = rows.where((rows[column] >= start) & (rows[column] <= end))
+    return rows if only is None else rows.where(rows[column].isin(sorted(only)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from headrace.settings import Settings
 
@@ -48,18 +49,29 @@ def build_session(settings: Settings, *, connect: bool = True) -> SparkSession:
         "spark.jars": jars,
         "spark.driver.memory": settings.driver_memory,
         # Stopping a running streaming query recurses deeper than the default stack.
-        "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseG1GC -XX:+ExitOnOutOfMemoryError",
+        "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(settings.state / "spark-warehouse"),
         "spark.local.dir": str(settings.state / "spark-local"),
         "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": f"file://{Path(__file__).with_name('pools.xml')}",
         "spark.ui.enabled": "false",
+        # Nothing shows what Spark keeps of finished work, and a flow finishes some ten jobs a second.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.showConsoleProgress": "false",
+        # Every broadcast of a few rows takes a page, and a refresh has several. Spark's own choice of up to
+        # 64m fills the heap with empty ones until the next full collection.
+        "spark.buffer.pageSize": "2m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # No table here has buckets; where this is on, Spark clones the session for each frame that is kept.
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         "spark.sql.streaming.pollingDelay": "10ms",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
@@ -67,6 +79,10 @@ def build_session(settings: Settings, *, connect: bool = True) -> SparkSession:
         **_SAME_VALUES,
         **_BATCH,
     }
+    if settings.spark_master.startswith("local"):
+        # The one executor lives and dies with its driver. Spark's heartbeat thread can die alone, in a race
+        # with a task that starts (SPARK-59451), and two minutes later its executor would count as lost.
+        conf["spark.storage.blockManagerHeartbeatTimeoutMs"] = "365d"
     if connect:
         conf |= {
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -79,6 +95,11 @@ def build_session(settings: Settings, *, connect: bool = True) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def use_pool(spark: SparkSession, pool: Literal["flow", "trailing", "batch"]) -> None:
+    """Run the Spark jobs of this thread in one of the pools of `pools.xml`."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 def _derived(session: SparkSession, conf: dict[str, str]) -> SparkSession:

@@ -13,7 +13,10 @@ from headrace.engine.advance import Sessions
 from headrace.engine.catch_up import CatchUp
 from headrace.engine.compaction import compact
 from headrace.engine.flow import Flow
-from headrace.engine.table import Table
+from headrace.engine.maintenance import optimize
+from headrace.engine.retention import Limits, record_progress, retain
+from headrace.engine.session import use_pool
+from headrace.engine.table import Registry, Table
 from headrace.errors import HeadraceError, NeedsResync, TerminalError
 from headrace.spec.model import TableName
 
@@ -24,6 +27,12 @@ TICK = 0.5
 
 FIRST_RETRY, LONGEST_RETRY = 2.0, 60.0
 """Back-off after a transient failure, seconds, doubled each time."""
+
+MAINTENANCE_SECONDS = 30.0
+"""Seconds between two looks at the tables' files and logs."""
+
+RETENTION_SECONDS = 3600.0
+"""Seconds between two runs of retention over a table."""
 
 TAIL_ROWS = 20_000
 """Changed keys after which a table is compacted before its interval is over."""
@@ -37,13 +46,17 @@ class _Retry:
 
 @dataclass
 class Supervisor:
-    """One thread that reconciles, one that compacts.
+    """Threads that reconcile, compact, refresh on schedule and keep files in bounds.
 
     Args:
         published: called after a table's snapshot moved.
         scheduled: tables that no flow advances: INCREMENTAL and FULL ones.
         advance: refreshes one of them.
         interval: seconds between two compactions of a table that changes.
+        small_files: small files that a changelog or a partition of a snapshot may have.
+        limits: how long changes, files and readers are kept.
+        renew: renews a table's view before anything goes that an older one reads.
+        warnings: what to say of abandoned readers, by table.
     """
 
     flows: list[Flow]
@@ -54,7 +67,13 @@ class Supervisor:
     scheduled: list[Table]
     advance: Callable[[Table], None]
     interval: float
+    small_files: int
+    limits: Limits
+    registry: Registry
+    renew: Callable[[Table], None]
+    warnings: dict[TableName, list[str]] = field(default_factory=dict)
     _retries: dict[str, _Retry] = field(default_factory=dict)
+    _retained: dict[TableName, float] = field(default_factory=dict)
     _compacted: dict[TableName, float] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -63,7 +82,7 @@ class Supervisor:
         """Start every flow with the tables that are desired to run, then watch."""
         for flow in self.flows:
             self._start_flow(flow)
-        for target in (self._watch, self._compact, self._schedule):
+        for target in (self._watch, self._compact, self._schedule, self._maintain):
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -106,6 +125,12 @@ class Supervisor:
             raise
         self._retries.pop(str(table.name), None)
         self.catalog.observe(table.name, "RUNNING")
+
+    def runs(self, flow: Flow | None, table: Table) -> bool:
+        """Whether the table is neither suspended nor out of its flow."""
+        if flow is not None:
+            return table.name in flow.active
+        return self.catalog.desired(table.name) == "RUNNING"
 
     # -- flows --------------------------------------------------------------------------------------------
 
@@ -176,6 +201,7 @@ class Supervisor:
 
     def _schedule(self) -> None:
         """Refresh each scheduled table once within its freshness."""
+        use_pool(self.sessions.batch, "batch")
         due: dict[TableName, float] = {}
         while self.scheduled and not self._stop.wait(TICK):
             for table in self.scheduled:
@@ -188,19 +214,47 @@ class Supervisor:
                     self.catalog.observe(table.name, "RUNNING")
                 except Exception as error:
                     log.exception("refresh of %s", table.name)
-                    self.catalog.observe(table.name, "FAILED", _text(error))
+                    lost = isinstance(error, NeedsResync)
+                    self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
                 seconds = table.freshness.total_seconds() if table.freshness else LONGEST_RETRY
                 due[table.name] = time.monotonic() + seconds / 2
 
     # -- compaction ---------------------------------------------------------------------------------------
 
     def _compact(self) -> None:
+        use_pool(self.sessions.batch, "batch")
         while not self._stop.wait(TICK):
-            for table in [t for flow in self.flows for t in flow.tables] + self.scheduled:
+            for table in self._tables():
                 if self._stop.is_set():
                     return
                 if self._wants_compaction(table):
                     self.compact(table)
+
+    def _maintain(self) -> None:
+        while not self._stop.wait(MAINTENANCE_SECONDS):
+            for table in self._tables():
+                if self._stop.is_set():
+                    return
+                try:
+                    optimize(table, bound=self.small_files)
+                    # The first time that long after the start: a restart goes on with the same versions.
+                    last = self._retained.setdefault(table.name, time.monotonic())
+                    if time.monotonic() > last + RETENTION_SECONDS:
+                        self._retained[table.name] = time.monotonic()
+                        self._retain(table)
+                except Exception:
+                    log.exception("maintenance of %s", table.name)
+
+    def _retain(self, table: Table) -> None:
+        for reader in self.registry:
+            if table.name in self.registry.upstreams(reader):
+                record_progress(reader, run_id="retention")
+        self.warnings[table.name] = retain(
+            table, self.registry, self.catalog, self.limits, now=time.time(), renew=self.renew
+        )
+
+    def _tables(self) -> list[Table]:
+        return [t for flow in self.flows for t in flow.tables] + self.scheduled
 
     def _wants_compaction(self, table: Table) -> bool:
         store = table.store

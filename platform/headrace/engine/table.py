@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
 
+from headrace.planner.choice import Decision
+from headrace.planner.classify import Change
 from headrace.planner.plan import Plan
 from headrace.sources.postgres import SourceSchema
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
@@ -40,7 +43,23 @@ class Table:
     @property
     def reached(self) -> dict[str, int]:
         """Upstream versions that the table's present rows cover: the recorded frontier, or later."""
-        return {**self.store.commit.upstreams, **self.covered}
+        recorded = self.store.commit.upstreams
+        names = {*recorded, *self.covered}
+        return {n: max(recorded.get(n, 0), self.covered.get(n, 0)) for n in names}
+
+    extended: TableSpec | None = None
+    """The declaration with the hidden columns in its query, where the table has any."""
+
+    @property
+    def stored_query(self) -> TableSpec:
+        """What to run for rows with all stored columns."""
+        return self.extended or self.spec
+
+    decisions: deque[Decision] | None = None
+    """Past decisions, oldest first; None before they were read back."""
+
+    refreshes: int = 0
+    """Refreshes by this process."""
 
     latency: float | None = None
     """Seconds from the source's commit to this table's, of the newest change applied."""
@@ -63,6 +82,7 @@ class Delta:
         rows: stored columns and `_kind`, in the driver; None where the change is too large for it and must be
             read from the changelog by Spark.
         count: number of change rows.
+        change: what of it is known without reading it.
     """
 
     table: TableName
@@ -70,6 +90,7 @@ class Delta:
     through: int
     rows: pa.Table | None
     count: int
+    change: Change = Change.CHANGES
 
 
 Deltas = Mapping[TableName, Delta]
@@ -77,9 +98,14 @@ Deltas = Mapping[TableName, Delta]
 
 @dataclass
 class Registry:
-    """All tables of the warehouse, upstreams first."""
+    """All tables of the warehouse, upstreams first.
+
+    Args:
+        shadow_one_in: every so many refreshes of a table its alternative runs, too; 0 for never.
+    """
 
     tables: dict[TableName, Table] = field(default_factory=dict)
+    shadow_one_in: int = 0
 
     def __getitem__(self, name: TableName) -> Table:
         return self.tables[name]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.catalog.catalog import CatalogRow
+from headrace.engine.decide import history as decisions
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
-from headrace.results import Explanation, TableStatus
+from headrace.results import Explanation, RefreshDecision, TableStatus
 from headrace.spec.model import TableName
 from headrace.store.frontier import Offsets
 
@@ -61,8 +62,8 @@ def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
     return sum(u.store.version - table.reached.get(str(n), 0) for n, u in registry.upstreams(table).items())
 
 
-def explain(table: Table, flow: Flow | None) -> Explanation:
-    """Refresh mode and strategy, and why."""
+def explain(table: Table, flow: Flow | None, *, history: bool = False) -> Explanation:
+    """Refresh mode and strategy, and why; with `history` past refreshes, newest first."""
     notes, source = list(table.plan.notes), table.source
     if source is not None:
         name, means = ("FULL", "complete before images") if source.full_identity else ("DEFAULT", "look-ups")
@@ -77,6 +78,7 @@ def explain(table: Table, flow: Flow | None) -> Explanation:
         upstreams=[str(u) for u in table.spec.upstreams],
         flow=[str(t.name) for t in flow.tables] if flow else [],
         notes=notes,
+        history=[RefreshDecision(**d.as_dict()) for d in reversed(decisions(table))] if history else [],
     )
 
 

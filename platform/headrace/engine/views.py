@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,14 @@ from headrace.engine.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import TableName
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
+from headrace.store.tables import Cold
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+VIEW_SECONDS = 600.0
+"""Time between two renewals of a table's view: each costs Spark a second."""
 
 
 def live_sql(table: Table) -> str:
@@ -38,10 +44,23 @@ def live_sql(table: Table) -> str:
     )
 
 
-def publish(spark: SparkSession, table: Table) -> None:
-    """Create or replace the table's view."""
-    spark.sql(f"CREATE DATABASE IF NOT EXISTS {table.name.layer}")
-    spark.sql(f"CREATE OR REPLACE VIEW {table.name} AS {live_sql(table)}")
+class Views:
+    """The views of all tables in one session's catalog, made again now and then."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._made: dict[TableName, float] = {}
+
+    def renew(self, table: Table) -> None:
+        """Create or replace the table's view, so that it reads the newest snapshot."""
+        self._made[table.name] = time.monotonic()
+        self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {table.name.layer}")
+        self._spark.sql(f"CREATE OR REPLACE VIEW {table.name} AS {live_sql(table)}")
+
+    def renew_if_old(self, table: Table) -> None:
+        """Renew the table's view if it is old: an older one is right too, only its tail is longer."""
+        if time.monotonic() - self._made.get(table.name, 0.0) >= VIEW_SECONDS:
+            self.renew(table)
 
 
 def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
@@ -88,9 +107,12 @@ def _table(registry: Registry, node: exp.Table) -> Table:
 def _rows(spark: SparkSession, table: Table, pinned: dict[str, str | int]) -> DataFrame:
     """The table's live rows; where the query pins columns, only the rows it can use."""
     store = table.store
-    if not pinned or store.cold:
+    if not pinned:
         return store.frame(spark).select(*store.schema.names)
-    found = store.head().find(tuple(pinned), {tuple(pinned.values())})
+    try:
+        found = store.head().find(tuple(pinned), {tuple(pinned.values())})
+    except Cold:
+        return store.frame(spark).select(*store.schema.names)
     return local(spark, found, store.schema.columns)
 
 

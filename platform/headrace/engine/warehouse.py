@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog import Catalog
-from headrace.engine import views
-from headrace.engine.advance import Sessions, advance
+from headrace.engine import subscription, views
+from headrace.engine.advance import Sessions
 from headrace.engine.assemble import assemble
-from headrace.engine.backfill import backfill
-from headrace.engine.catch_up import CatchUp
+from headrace.engine.cascade import Cascade
+from headrace.engine.catch_up import CatchUp, advance_beside
 from headrace.engine.flow import Flow
+from headrace.engine.job_group import JobGroup
 from headrace.engine.proof import Proof
+from headrace.engine.retention import Limits
+from headrace.engine.rows import Span
 from headrace.engine.session import batch_session, build_session, flow_session
+from headrace.engine.startup import build_flows, describe_sources, stream_modes
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
 from headrace.engine.telling import describe_table, explain, initializing, table_status
 from headrace.errors import HeadraceError, TerminalError, TransientError
-from headrace.planner.flows import group
 from headrace.progress import Progress
-from headrace.results import ConstraintResult, Explanation, ParityResult, RefreshResult, TableStatus
+from headrace.results import (
+    CascadeResult,
+    ChangePage,
+    ConstraintResult,
+    Explanation,
+    ParityResult,
+    RefreshResult,
+    TableStatus,
+)
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.dsn import source_dsn
-from headrace.sources.postgres import SourceSchema, describe
+from headrace.sources.postgres import SourceSchema
 from headrace.sources.topics import Topics
 from headrace.spec import Project
-from headrace.spec.model import RefreshMode, SourceTable, TableName
+from headrace.spec.model import RefreshMode, SourceTable
 from headrace.spec.partitions import label_range
 from headrace.store.frontier import Offsets
 from headrace.store.lease import Lease
@@ -40,10 +50,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+    from headrace.gateway.statements import Start
 
-VIEW_SECONDS = 600.0
-"""Time between two renewals of a table's view for Spark Connect: each costs Spark a second."""
+log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
 """Pause between two attempts to read the source's schema while it is not there yet."""
@@ -66,7 +75,6 @@ class Warehouse:
         self._starter: threading.Thread | None = None
         self._spark: SparkSession | None = None
         self._topics: Topics | None = None
-        self._published: dict[TableName, float] = {}
         self._dead_letters = DeadLetters(settings.warehouse / "dead_letters")
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -81,6 +89,7 @@ class Warehouse:
         self._settings.state.mkdir(parents=True, exist_ok=True)
         self._spark = build_session(self._settings)
         self._sessions = Sessions(flow_session(self._spark), batch_session(self._spark))
+        self._views = views.Views(self._spark)
         self._dead_letters.open()
         self._starter = threading.Thread(target=self._bring_up, name="bring-up", daemon=True)
         self._starter.start()
@@ -102,11 +111,8 @@ class Warehouse:
         said = ""
         while not self._stopping.is_set():
             try:
-                sources = self._describe_sources()
-                self._assemble(sources)
+                self._assemble(describe_sources(self._project, self._dsn))
                 return
-            except TransientError as error:
-                self._waiting_for = str(error)
             except HeadraceError as error:
                 self._waiting_for = str(error)
             except Exception as error:
@@ -120,15 +126,7 @@ class Warehouse:
     def _dsn(self, source: str) -> str:
         return source_dsn(self._project.connectors[source], self._settings.source_environment())
 
-    def _describe_sources(self) -> dict[SourceTable, SourceSchema]:
-        found: dict[SourceTable, SourceSchema] = {}
-        tables = self._project.sources()
-        for source in sorted({t.source for t in tables}):
-            found |= describe(self._dsn(source), [t for t in tables if t.source == source])
-        return found
-
     def _assemble(self, sources: dict[SourceTable, SourceSchema]) -> None:
-        assert self._spark is not None
         settings = self._settings
         registry = assemble(
             self._sessions.batch,
@@ -136,58 +134,48 @@ class Warehouse:
             sources,
             warehouse=settings.warehouse,
             threshold=timedelta(seconds=settings.continuous_threshold_seconds),
+            shadow_one_in=settings.shadow_one_in,
         )
         for table in registry:
             table.store.create(table.template)
             table.store.open()
             self._catalog.register(table.spec, table.mode)
-            views.publish(self._spark, table)
-            self._published[table.name] = time.monotonic()
+            self._views.renew(table)
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
-        # A stg table always follows its topic: Kafka does not keep its events for ever.
-        modes = {t.name: RefreshMode.CONTINUOUS if t.source else t.mode for t in registry}
-        self._flows = [
-            Flow(
-                plan.name,
-                [registry[n] for n in plan.tables],
-                sessions=self._sessions,
-                registry=registry,
-                topics=self._topics,
-                bootstrap=settings.kafka_bootstrap,
-                dead_letters=self._dead_letters,
-                directory=settings.state / "checkpoints",
-                max_offsets=settings.max_offsets_per_trigger,
-                on_failure=self._failed,
-            )
-            for plan in group(self._project, modes)
-        ]
+        modes = stream_modes(registry)
+        self._flows = build_flows(
+            self._project,
+            registry,
+            modes,
+            self._settings,
+            sessions=self._sessions,
+            topics=self._topics,
+            dead_letters=self._dead_letters,
+            on_failure=self._failed,
+        )
         self._supervisor = Supervisor(
             self._flows,
             self._catalog,
             self._sessions,
             CatchUp(self._sessions, self._topics, self._dead_letters, settings.kafka_bootstrap),
-            self._publish,
+            self._views.renew_if_old,
             [t for t in registry if modes[t.name] is not RefreshMode.CONTINUOUS],
             self._advance,
             settings.compaction_interval_seconds,
+            settings.small_files,
+            Limits(settings.changelog_retention_hours, settings.vacuum_hours, settings.reader_expiry_hours),
+            registry,
+            self._views.renew,
         )
         self._registry = registry
         self._supervisor.start()
 
     def _advance(self, table: Table) -> None:
-        """One scheduled refresh: to the end of what is there."""
-        if table.mode is RefreshMode.FULL and table.store.version:
-            self._refresh(table, None, None, Progress())
-        else:
-            advance(self._sessions, self._registry, table, {}, run_id=self._run_id)
-
-    def _publish(self, table: Table) -> None:
-        """Renew the table's view now and then: an older one is right too, only its tail is longer."""
-        assert self._spark is not None
-        if time.monotonic() - self._published.get(table.name, 0.0) < VIEW_SECONDS:
-            return
-        self._published[table.name] = time.monotonic()
-        views.publish(self._spark, table)
+        """One refresh beside the flows: to the end of what is there. FULL runs touched partitions again."""
+        full = table.mode is RefreshMode.FULL
+        if full and table.store.version and table.store.commit.template != table.template:
+            self._refresh(table, None, None, Progress())  # the new text, for all of its history
+        advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id, rerun=full)
 
     def _failed(self, table: Table, error: Exception) -> None:
         if self._supervisor is not None:
@@ -218,7 +206,7 @@ class Warehouse:
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
         """Rows of a SELECT over live tables."""
-        self._session()
+        self._ready()
         frame = views.select(self._sessions.flow, self._registry, sql)
         return (frame if limit is None else frame.limit(limit)).toArrow()
 
@@ -244,21 +232,44 @@ class Warehouse:
         with self._cancellable(progress):
             return self._refresh(found, start, end, progress)
 
+    def cascade(
+        self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
+    ) -> CascadeResult:
+        """`refresh` of the range, then of what it touches downstream; a dry run only says what that is."""
+        self._ready()
+        proof = self._proof()
+        work = Cascade(
+            self._project,
+            self._registry,
+            lambda t, span: self.refresh(str(t.name), span.start, span.end, progress=progress),
+            self._follow,
+            proof.prove,
+            self._settings.backfill_partitions_at_once,
+            self._settings.backfill_pause_seconds,
+        )
+        with self._cancellable(progress):
+            ends = None if start is None or end is None else (start, end)
+            return work.run(self._table(table), ends, dry_run=dry_run, progress=progress)
+
     def _refresh(self, table: Table, start: str | None, end: str | None, progress: Progress) -> RefreshResult:
         supervisor = self._ready()
-        if table.spec.source is not None:
-            result = self._proof().refresh_from_source(table, start, end, progress=progress)
-        else:
-            result = backfill(
-                self._sessions, self._registry, table, start, end, run_id=self._run_id, progress=progress
-            )
-        supervisor.published(table)
-        if result.inserted or result.updated or result.deleted:
-            for flow in self._flows:
-                flow.settle()
-        if start is None and self._catalog.row(table.name).state == "FAILED":
+        result = self._proof().refresh(table, Span(start, end), progress=progress)
+        self._corrected(table, changed=bool(result.inserted or result.updated or result.deleted))
+        if start is None and self._catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
             supervisor.resume(self._flow(table), table)
         return result
+
+    def _corrected(self, table: Table, *, changed: bool = True) -> None:
+        """Show the rows, and let the consumers do with the corrections what they declare."""
+        self._ready().published(table)
+        if changed:
+            for flow in self._flows:
+                flow.settle()
+
+    def _follow(self, table: Table) -> None:
+        """Bring a table that runs to its upstreams' present versions."""
+        if table.spec.source is None and self._ready().runs(self._flow(table), table):
+            self._advance(table)
 
     def _proof(self) -> Proof:
         assert self._topics is not None
@@ -280,13 +291,28 @@ class Warehouse:
         start: str | None = None,
         end: str | None = None,
         source: bool = True,
+        repair: bool = False,
         progress: Progress,
     ) -> list[ParityResult]:
-        """Parity of the named tables (all where None): derived ones against batch, stg against the source."""
+        """Parity of the named tables (all where None): derived ones against batch, stg against the source.
+
+        Args:
+            repair: recompute what differs, upstreams first, and compare again.
+        """
         self._ready()
         chosen = [self._table(n) for n in tables] if tables else list(self._registry)
         with self._cancellable(progress):
-            return self._proof().verify(chosen, start=start, end=end, source=source, progress=progress)
+            if not repair:
+                return self._proof().verify(chosen, start=start, end=end, source=source, progress=progress)
+            return self._proof().repair(
+                [t for t in self._registry if t in chosen],
+                start=start,
+                end=end,
+                source=source,
+                follow=self._follow,
+                corrected=self._corrected,
+                progress=progress,
+            )
 
     def check(
         self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
@@ -310,10 +336,20 @@ class Warehouse:
         self._catalog.set_desired(found.name, "RUNNING")
         self._ready().resume(self._flow(found), found)
 
-    def changes(self, table: str, from_version: int) -> pa.Table:
-        """The changelog after `from_version`, in order."""
-        store = self._table(table).store
-        return store.changelog.read(from_version, store.version)
+    def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
+        """A page of the changelog, in order; a named reader's position is remembered."""
+        found = self._table(table)
+        self._session()
+        return subscription.page(self._sessions.batch, found, self._catalog.readers, start, reader)
+
+    def readers(self, table: str | None = None) -> list[dict[str, Any]]:
+        """Registered readers, how far they have come and how far behind they are."""
+        name = None if table is None else str(self._table(table).name)
+        return subscription.listing(self._catalog.readers.all(name), self._registry)
+
+    def drop_reader(self, reader: str, table: str) -> None:
+        """Forget a reader: it holds nothing back any more."""
+        self._catalog.readers.drop(str(self._table(table).name), reader)
 
     def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]:
         """Messages that could not be applied, with offset and reason."""
@@ -330,9 +366,10 @@ class Warehouse:
             ends = {}
         return [self._status(table, ends) for table in self._registry]
 
-    def explain(self, table: str) -> Explanation:
+    def explain(self, table: str, *, history: bool = False) -> Explanation:
+        """Mode and strategy, and why; with `history` the decisions of past refreshes, newest first."""
         found = self._table(table)
-        return explain(found, next((f for f in self._flows if found in f.tables), None))
+        return explain(found, self._flow(found), history=history)
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
@@ -340,7 +377,9 @@ class Warehouse:
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         letters = self._dead_letters.count(str(table.name))
-        return table_status(table, self._registry, self._catalog.row(table.name), ends, dead_letters=letters)
+        found = table_status(table, self._registry, self._catalog.row(table.name), ends, dead_letters=letters)
+        warnings = self._supervisor.warnings.get(table.name, []) if self._supervisor else []
+        return found.model_copy(update={"warnings": warnings})
 
     def show(self) -> list[dict[str, Any]]:
         return [
@@ -348,24 +387,5 @@ class Warehouse:
             for s in self.status()
         ]
 
-    def _cancellable(self, progress: Progress) -> _JobGroup:
-        return _JobGroup(self._session(), progress)
-
-
-class _JobGroup:
-    """Spark jobs started inside the block are cancelled with their statement."""
-
-    def __init__(self, spark: SparkSession, progress: Progress) -> None:
-        self._context = spark.sparkContext
-        self._progress = progress
-        self._tag = f"headrace-{uuid.uuid4().hex}"
-
-    def __enter__(self) -> None:
-        self._context.setLocalProperty("spark.scheduler.pool", "batch")
-        self._context.addJobTag(self._tag)
-        self._progress.on_cancel(lambda: self._context.cancelJobsWithTag(self._tag))
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._context.removeJobTag(self._tag)
-        if error is not None:
-            self._progress.raise_if_cancelled()
+    def _cancellable(self, progress: Progress) -> JobGroup:
+        return JobGroup(self._session(), progress)

@@ -11,11 +11,12 @@ import httpx
 
 from headrace.errors import Cancelled, HeadraceError, TerminalError
 from headrace.gateway.errors import NotReachable, StatementFailed, StatementInterrupted, StatementRefused
-from headrace.results import Statement, TableStatus
+from headrace.results import ChangePage, Statement, TableStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headrace.gateway.statements import Start
     from headrace.settings import Settings
 
 __all__ = ["GatewayClient", "NotReachable", "StatementFailed", "StatementInterrupted", "StatementRefused"]
@@ -107,6 +108,13 @@ class GatewayClient:
         response = self._send("GET", f"/statements/{id}/rows")
         with pa.ipc.open_stream(response.content) as reader:
             return reader.read_all()
+
+    def changes(self, table: str, start: Start = None, *, reader: str | None = None) -> ChangePage:
+        """One page of a table's changelog. With a reader's name, `start` also says what it has done."""
+        clause = f" FROM VERSION {start}" if isinstance(start, int) else f" FROM {start}" if start else ""
+        name = "" if reader is None else " READER '" + reader.replace("'", "''") + "'"
+        statement = self.run(f"CHANGES {table}{clause}{name}")
+        return ChangePage(rows=self.rows(statement.id), **statement.result)
 
     def cancel(self, id: str) -> Statement:
         """Ask the statement to stop; returns at once."""

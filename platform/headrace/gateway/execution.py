@@ -11,7 +11,15 @@ from pydantic import JsonValue
 from headrace.gateway import statements as s
 from headrace.gateway.encoding import encode
 from headrace.progress import Progress
-from headrace.results import ConstraintResult, Explanation, ParityResult, RefreshResult, TableStatus
+from headrace.results import (
+    CascadeResult,
+    ChangePage,
+    ConstraintResult,
+    Explanation,
+    ParityResult,
+    RefreshResult,
+    TableStatus,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,11 +34,14 @@ class WarehouseApi(Protocol):
     """What the gateway needs of `headrace.engine.warehouse.Warehouse`."""
 
     def status(self) -> list[TableStatus]: ...
-    def explain(self, table: str) -> Explanation: ...
+    def explain(self, table: str, *, history: bool = False) -> Explanation: ...
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table: ...
     def refresh(
         self, table: str, start: str | None, end: str | None, *, progress: Progress
     ) -> RefreshResult: ...
+    def cascade(
+        self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
+    ) -> CascadeResult: ...
     def verify(
         self,
         tables: list[str] | None,
@@ -38,6 +49,7 @@ class WarehouseApi(Protocol):
         start: str | None = None,
         end: str | None = None,
         source: bool = True,
+        repair: bool = False,
         progress: Progress,
     ) -> list[ParityResult]: ...
     def check(
@@ -47,7 +59,9 @@ class WarehouseApi(Protocol):
     def resume(self, table: str) -> None: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def show(self) -> list[dict[str, Any]]: ...
-    def changes(self, table: str, from_version: int, /) -> pa.Table: ...
+    def changes(self, table: str, start: s.Start, reader: str | None, /) -> ChangePage: ...
+    def readers(self, table: str | None = None) -> list[dict[str, Any]]: ...
+    def drop_reader(self, reader: str, table: str, /) -> None: ...
     def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]: ...
 
 
@@ -96,30 +110,38 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
     match statement:
         case s.Select(sql=sql):
             return Outcome(rows=warehouse.select(sql))
-        case s.Changes(table=table, from_version=version):
-            # The warehouse wants the last version that is known already.
-            return Outcome(rows=warehouse.changes(table, version - 1))
+        case s.Changes(table=table, start=begin, reader=reader):
+            page = warehouse.changes(table, begin, reader)
+            return Outcome({"after": page.after, "through": page.through, "head": page.head}, page.rows)
+        case s.ShowReaders(table=readers_of):
+            return Outcome(encode(warehouse.readers(readers_of)))
+        case s.DropReader(reader=name, table=table):
+            warehouse.drop_reader(name, table)
+            return Outcome({"table": table, "reader": name})
         case s.ShowDeadLetters(table=letters_of):
             return Outcome(encode(warehouse.dead_letters(letters_of)))
         case s.ShowTables():
             return Outcome(encode(warehouse.show()))
         case s.Describe(table=table):
             return Outcome(encode(warehouse.describe(table)))
-        case s.Explain(table=table):
-            return Outcome(encode(warehouse.explain(table)))
+        case s.Explain(table=table, history=history):
+            return Outcome(encode(warehouse.explain(table, history=history)))
         case s.Suspend(table=table):
             warehouse.suspend(table)
             return Outcome({"table": table, "desired": "SUSPENDED"})
         case s.Resume(table=table):
             warehouse.resume(table)
             return Outcome({"table": table, "desired": "RUNNING"})
+        case s.Refresh(table=table, labels=labels, cascade=True, dry_run=dry_run):
+            start, end = _ends(labels)
+            return Outcome(encode(warehouse.cascade(table, start, end, dry_run=dry_run, progress=progress)))
         case s.Refresh(table=table, labels=labels):
             start, end = _ends(labels)
             return Outcome(encode(warehouse.refresh(table, start, end, progress=progress)))
-        case s.Verify(tables=tables, labels=labels, source=source):
+        case s.Verify(tables=tables, labels=labels, source=source, repair=repair):
             start, end = _ends(labels)
             found = warehouse.verify(
-                list(tables) or None, start=start, end=end, source=source, progress=progress
+                list(tables) or None, start=start, end=end, source=source, repair=repair, progress=progress
             )
             return Outcome(encode(found))
         case s.Check(table=table, labels=labels):

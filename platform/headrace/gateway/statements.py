@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor, StatementError
@@ -42,7 +44,10 @@ class Describe:
 
 @dataclass(frozen=True)
 class Explain:
+    """`history`: with the decisions of past refreshes."""
+
     table: str
+    history: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,19 +62,22 @@ class Resume:
 
 @dataclass(frozen=True)
 class Refresh:
-    """`labels` is None for a table without partitions."""
+    """`labels` is None for a table without partitions. A `dry_run` of a cascade only says what it will do."""
 
     table: str
     labels: Labels | None
+    cascade: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
 class Verify:
-    """No `tables` means all of them."""
+    """No `tables` means all of them. `repair`: what differs is computed and compared again."""
 
     tables: tuple[str, ...]
     labels: Labels | None
     source: bool
+    repair: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,18 +86,37 @@ class Check:
     labels: Labels | None
 
 
+Start = int | Literal["SNAPSHOT", "LATEST"] | None
+"""Where a subscriber begins: after a version, with the rows as they are, with what comes next, or (None) at
+its reader's position, else with the oldest change there is."""
+
+
 @dataclass(frozen=True)
 class Changes:
-    """Changelog rows of `from_version` and later versions."""
+    """Changelog rows from `start` on; `reader` remembers how far its subscriber has come."""
 
     table: str
-    from_version: int
+    start: Start = None
+    reader: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowReaders:
+    table: str | None
+
+
+@dataclass(frozen=True)
+class DropReader:
+    reader: str
+    table: str
 
 
 ParsedStatement = (
     Select
     | ShowTables
     | ShowDeadLetters
+    | ShowReaders
+    | DropReader
     | Describe
     | Explain
     | Suspend
@@ -99,6 +126,9 @@ ParsedStatement = (
     | Check
     | Changes
 )
+
+READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+READER_HINT = "letters, digits, `.`, `_` and `-`, at most 63"
 
 Tables = Mapping[str, str | None]
 """Materialized tables, each with its partition column."""
@@ -131,6 +161,8 @@ class _Parser:
         word = first.text.upper()
         if word in ("SELECT", "WITH"):
             return Select(check_query(self.cursor, self._tables))
+        if word == "DROP" and len(self.cursor.tokens) > 1 and self.cursor.tokens[1].text.upper() == "READER":
+            return self._drop_reader()
         if word in ("CREATE", "DROP"):
             self.cursor.fail(f"not supported yet: {word} MATERIALIZED TABLE", _EDIT)
         if word in ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"):
@@ -139,7 +171,7 @@ class _Parser:
             "SHOW": self._show,
             "DESCRIBE": lambda: Describe(self._materialized()),
             "DESC": lambda: Describe(self._materialized()),
-            "EXPLAIN": lambda: Explain(self._materialized()),
+            "EXPLAIN": lambda: Explain(self._materialized(), self.cursor.accept("HISTORY")),
             "ALTER": self._alter,
             "VERIFY": self._verify,
             "CHECK": lambda: Check(table := self._table(), self._partition((table,))),
@@ -152,11 +184,20 @@ class _Parser:
         return branches[word]()
 
     def _show(self) -> ParsedStatement:
-        if self.cursor.keyword(("MATERIALIZED", "DEAD")) == "MATERIALIZED":
-            self.cursor.keywords("TABLES")
-            return ShowTables()
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS")):
+            case "MATERIALIZED":
+                self.cursor.keywords("TABLES")
+                return ShowTables()
+            case "READERS":
+                return ShowReaders(self._table() if self.cursor.peek() else None)
         self.cursor.keywords("LETTERS")
         return ShowDeadLetters(self._table() if self.cursor.peek() else None)
+
+    def _drop_reader(self) -> DropReader:
+        self.cursor.keywords("DROP", "READER")
+        name = self.cursor.string("a reader's name in quotes")
+        self.cursor.keywords("ON")
+        return DropReader(name, self._table())
 
     def _alter(self) -> ParsedStatement:
         table = self._materialized()
@@ -173,18 +214,27 @@ class _Parser:
 
     def _refresh(self, table: str) -> Refresh:
         if self.cursor.accept("ALL"):
-            return Refresh(table, None)
+            return Refresh(table, None, *self._cascade())
         labels = self._partition((table,))
         if labels is None and (column := self._tables[table]) is not None:
             self.cursor.expected(
                 "`PARTITION`",
                 f"name the range: REFRESH PARTITION ({column} BETWEEN '…' AND '…'), or REFRESH ALL",
             )
-        return Refresh(table, labels)
+        return Refresh(table, labels, *self._cascade())
+
+    def _cascade(self) -> tuple[bool, bool]:
+        """`CASCADE [DRY RUN]`, where it follows."""
+        if not self.cursor.accept("CASCADE"):
+            return False, False
+        dry_run = self.cursor.accept("DRY")
+        if dry_run:
+            self.cursor.keywords("RUN")
+        return True, dry_run
 
     def _verify(self) -> Verify:
         names: list[str] = []
-        if self.cursor.peek() and not self._at("PARTITION") and not self._at("WITHOUT"):
+        if self.cursor.peek() and not any(map(self._at, ("PARTITION", "WITHOUT", "REPAIR"))):
             names.append(self._table())
             while self.cursor.accept(","):
                 names.append(self._table())
@@ -192,14 +242,26 @@ class _Parser:
         source = not self.cursor.accept("WITHOUT")
         if not source:
             self.cursor.keywords("SOURCE")
-        return Verify(tuple(dict.fromkeys(names)), labels, source)
+        return Verify(tuple(dict.fromkeys(names)), labels, source, self.cursor.accept("REPAIR"))
 
     def _changes(self) -> Changes:
         table = self._table()
-        if not self.cursor.accept("FROM"):
-            return Changes(table, 0)
-        self.cursor.keywords("VERSION")
-        return Changes(table, self.cursor.integer("a changelog version"))
+        start: Start = None
+        if self.cursor.accept("FROM"):
+            match self.cursor.keyword(("VERSION", "SNAPSHOT", "LATEST")):
+                case "VERSION":
+                    start = self.cursor.integer("a changelog version")
+                case "SNAPSHOT":
+                    start = "SNAPSHOT"
+                case _:
+                    start = "LATEST"
+        reader = None
+        if self.cursor.accept("READER"):
+            token = self.cursor.peek()
+            reader = self.cursor.string("a reader's name in quotes")
+            if not READER_NAME.fullmatch(reader):
+                self.cursor.fail(f"`{reader}` is no name of a reader", READER_HINT, token=token)
+        return Changes(table, start, reader)
 
     def _materialized(self) -> str:
         self.cursor.keywords(*_MATERIALIZED)

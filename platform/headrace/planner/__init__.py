@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from headrace.planner.analyze import analyze
+from headrace.planner.cells import Cells, cells_below_top
 from headrace.planner.paths import Path, Step
 from headrace.planner.plan import Plan
-from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Row, Strategy
+from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Row, Strategy, TopN, Weighted
 
-__all__ = ["AffectedKeys", "AffectedPartitions", "Full", "Path", "Plan", "Row", "Step", "Strategy", "analyze"]
+__all__ = [
+    "AffectedKeys",
+    "AffectedPartitions",
+    "Cells",
+    "Full",
+    "Path",
+    "Plan",
+    "Row",
+    "Step",
+    "Strategy",
+    "TopN",
+    "Weighted",
+    "analyze",
+    "cells_below_top",
+]

@@ -18,7 +18,7 @@ class BackfillPlan:
         table: what is recomputed.
         labels: the partitions that are overwritten, in order.
         upstreams: what is read at the table's recorded frontier, in the project's order.
-        downstream: direct consumers and what they do with the corrections (`skip` or `recompute`).
+        downstream: direct consumers and what they do with the corrections (`CorrectionPolicy`).
         statements: the run in words of SQL, as `headrace refresh` shows it. Spark runs the table's own text.
     """
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
 from headrace.planner import functions
-from headrace.planner.facts import Equality, Origin, WindowFacts, shortened
+from headrace.planner.facts import Correlation, Equality, Origin, WindowFacts, shortened
 from headrace.planner.names import Names
 
 
@@ -23,20 +23,42 @@ def shown(node: exp.Expr) -> str:
     return shortened(_text(node))
 
 
+def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """What `condition` demands at once, in order: also what all sides of an OR demand."""
+    if isinstance(condition, exp.Paren):
+        yield from conjuncts(condition.this)
+    elif isinstance(condition, exp.And):
+        yield from conjuncts(condition.this)
+        yield from conjuncts(condition.expression)
+    elif isinstance(condition, exp.Or):
+        others = list(conjuncts(condition.expression))
+        yield from (c for c in conjuncts(condition.this) if c in others)
+    else:
+        yield condition
+
+
 def equalities(condition: exp.Expr, names: Names, *, introduced: int | None) -> list[Equality]:
     found = list[Equality]()
-    waiting = [condition]
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, exp.Paren):
-            waiting.insert(0, node.this)
-        elif isinstance(node, exp.And):
-            waiting[:0] = [node.this, node.expression]
-        elif isinstance(node, exp.EQ | exp.NullSafeEQ):
+    for node in conjuncts(condition):
+        if isinstance(node, exp.EQ | exp.NullSafeEQ):
             left, right = names.resolve(node.this), names.resolve(node.expression)
             if left is not None and right is not None and left.source != right.source:
                 found.append(Equality(left, right, isinstance(node, exp.NullSafeEQ), introduced))
     return found
+
+
+def correlations(condition: exp.Expr, names: Names, outer: Names) -> tuple[Correlation, ...]:
+    """The conjuncts of a subquery's WHERE that make a column of it equal to one of the SELECT around."""
+    found = list[Correlation]()
+    for node in conjuncts(condition):
+        if not isinstance(node, exp.EQ | exp.NullSafeEQ):
+            continue
+        for inside, outside in ((node.this, node.expression), (node.expression, node.this)):
+            inner, origin = names.resolve(inside), names.means_outer(outside, outer)
+            if inner is not None and origin is not None:
+                found.append(Correlation(inner, origin, isinstance(node, exp.NullSafeEQ)))
+                break
+    return tuple(found)
 
 
 def grouping(select: exp.Select, names: Names) -> tuple[frozenset[Origin] | None, bool]:
@@ -56,7 +78,11 @@ def grouping(select: exp.Select, names: Names) -> tuple[frozenset[Origin] | None
         raise Unsupported("GROUPING SETS, ROLLUP or CUBE mix groups of several widths")
     keys = list(group.expressions)
     if group.args.get("all"):
-        keys += [p.unalias() for p in select.expressions if not any(map(functions.is_aggregate, p.walk()))]
+        keys += [
+            p.unalias()
+            for p in select.expressions
+            if not any(map(functions.is_aggregate, functions.own_nodes(p)))
+        ]
     origins = [_grouped(key, select, names) for key in keys]
     return frozenset(o for o in origins if o is not None), None not in origins
 
@@ -74,20 +100,12 @@ def _grouped(key: exp.Expr, select: exp.Select, names: Names) -> Origin | None:
         )
     if (origin := names.resolve(key)) is not None:
         return origin
-    if isinstance(key, exp.Column) and not key.table and not _known(key.name, names):
+    if isinstance(key, exp.Column) and not key.table and not names.knows(key.name):
         named = [
             p for p in select.expressions if isinstance(p, exp.Alias) and p.alias.lower() == key.name.lower()
         ]
         return names.resolve(named[0].this) if len(named) == 1 else None
     return None
-
-
-def _known(name: str, names: Names) -> bool:
-    """Whether some source has the column, even if it is ambiguous."""
-    return (
-        any(name.lower() == c.lower() for s in names.sources for c in s.columns)
-        or name.lower() in names.generated
-    )
 
 
 def windows(select: exp.Select, names: Names) -> tuple[WindowFacts, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from headrace.planner.state import State
 from headrace.spec.model import Reference, TableName
 
 
@@ -22,7 +24,11 @@ def shortened(text: str) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """A column of one source of a SELECT: `source` is the index into `Level.sources`."""
+    """A column of one source of a SELECT: `source` is the index into `Level.sources`.
+
+    A negative `source` is a column that a FULL JOIN merges (USING, or COALESCE of both sides of its `=`):
+    `-1 - source` is the index into `Level.merged`.
+    """
 
     source: int
     column: str
@@ -34,11 +40,14 @@ class Side(StrEnum):
     FROM = "FROM"
     INNER = "INNER JOIN"
     LEFT = "LEFT JOIN"
+    RIGHT = "RIGHT JOIN"
+    FULL = "FULL JOIN"
+    TEST = "subquery"  # EXISTS, IN, a scalar subquery, a SEMI or ANTI JOIN: adds no row and no name
 
 
 @dataclass(frozen=True)
 class Source:
-    """One relation of a FROM clause: a leaf (`reference` is set) or a subquery or CTE (`level` is set).
+    """One relation of a SELECT: a leaf (`reference` is set) or a subquery or CTE (`level` is set).
 
     `qualifiers` is what may stand before a column of it: `(alias,)`, or without an alias the parts of the
     table's name. Names that are compared are lower case here; `columns` keep their spelling.
@@ -48,12 +57,7 @@ class Source:
     columns: tuple[str, ...]
     side: Side
     reference: int | None = None
-    level: Level | None = None
-
-    @property
-    def optional(self) -> bool:
-        """Whether its columns may be padded with NULL."""
-        return self.side is Side.LEFT
+    level: Level | Union | None = None
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,26 @@ class Output:
 class Equality:
     """A conjunct `left = right` (or `<=>`) between two sources.
 
-    `introduced` is the source whose ON or USING clause it stands in; None for WHERE.
+    `introduced` is the source whose ON or USING clause it stands in, or the subquery that it correlates;
+    None for WHERE. `null_aware` is an IN whose UNKNOWN counts (NOT IN): a NULL on the subquery's side, or
+    an empty subquery, decides rows that the equality does not reach.
     """
 
     left: Origin
     right: Origin
     null_safe: bool
     introduced: int | None
+    null_aware: bool = False
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A conjunct `inner = outer` (or `<=>`) in the WHERE of a subquery. `outer` is a column of the SELECT
+    that the subquery stands in. The subquery has `inner` as its output `#i`, i the place among these."""
+
+    inner: Origin
+    outer: Origin
+    null_safe: bool
 
 
 @dataclass(frozen=True)
@@ -99,16 +116,61 @@ class Level:
     windows: tuple[WindowFacts, ...] = ()
     distinct: bool = False
     generator: str | None = None  # a function that makes several rows of one
+    correlations: tuple[Correlation, ...] = ()
+    merged: tuple[tuple[Origin, ...], ...] = ()  # columns that a FULL JOIN merges: their parts
 
     @property
     def mixes_rows(self) -> bool:
         """Whether an output row depends on more than one row of the FROM clause."""
         return self.grouping is not None or self.distinct or bool(self.windows)
 
+    @property
+    def padded(self) -> frozenset[int]:
+        """The sources whose columns may be NULL because a join found no row of theirs."""
+        found: set[int] = set()
+        for index, source in enumerate(self.sources):
+            if source.side in (Side.RIGHT, Side.FULL):
+                found.update(range(index))
+            if source.side in (Side.LEFT, Side.FULL):
+                found.add(index)
+        return frozenset(found)
+
     def output(self, name: str) -> Output | None:
         """The one output of that name, whatever its case; None where there is none or more than one."""
-        found = [o for o in self.outputs if o.name.lower() == name.lower()]
-        return found[0] if len(found) == 1 else None
+        return _named(self.outputs, name)
+
+
+@dataclass(frozen=True)
+class Union:
+    """UNION, INTERSECT or EXCEPT, with or without ALL: columns meet by their places."""
+
+    branches: tuple[Level | Union, ...]
+    outputs: tuple[Output, ...]  # names of the first branch, no origins
+
+    def output(self, name: str) -> Output | None:
+        """As `Level.output`."""
+        return _named(self.outputs, name)
+
+
+def _named(outputs: tuple[Output, ...], name: str) -> Output | None:
+    """`@2` is the third output, whatever its name."""
+    if name.startswith("@"):
+        return outputs[int(name[1:])]
+    found = [o for o in outputs if o.name.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
+
+
+def leaves_of(query: Level | Union) -> Iterator[int]:
+    """The references that a query reads, each as often as it reads it."""
+    if isinstance(query, Union):
+        for branch in query.branches:
+            yield from leaves_of(branch)
+        return
+    for source in query.sources:
+        if source.reference is not None:
+            yield source.reference
+        elif source.level is not None:
+            yield from leaves_of(source.level)
 
 
 @dataclass(frozen=True)
@@ -121,8 +183,14 @@ class QueryFacts:
     partitioned_by: tuple[str, ...]
     references: tuple[Reference, ...]
     reference_keys: tuple[tuple[str, ...], ...]
-    root: Level | None
+    root: Level | Union | None
     obstacle: str | None = None
+    state: State | Refusal | None = None  # of an aggregating top SELECT, where `root` is set
+    types: tuple[Mapping[str, str], ...] = ()  # by reference: column in lower case → Spark SQL type
+
+    def type_of(self, reference: int, column: str) -> str | None:
+        """The column's type, or None where it was not given."""
+        return self.types[reference].get(column.lower()) if self.types else None
 
     def name_of(self, reference: int) -> str:
         """A leaf as a message names it."""

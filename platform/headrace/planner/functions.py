@@ -111,8 +111,8 @@ def is_unknown(node: exp.Expr) -> bool:
 
 
 def own_nodes(root: exp.Expr) -> Iterator[exp.Expr]:
-    """All nodes below `root`, not descending into nested queries (the query node itself is yielded)."""
-    yield from root.walk(prune=lambda n: n is not root and isinstance(n, exp.Query))
+    """`root` and all nodes below it, not descending into queries (the query node itself is yielded)."""
+    yield from root.walk(prune=lambda n: isinstance(n, exp.Query))
 
 
 def windowed(node: exp.Expr) -> bool:

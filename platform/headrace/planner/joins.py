@@ -1,99 +1,95 @@
-"""The equi-join graph of a flat join, and the way from each leaf to the driving one.
-
-A step from leaf L to leaf P rests on an equality that holds in every output row in which L takes part. Then
-the rows of P that meet changed rows of L are all that the change can reach, and any spanning tree will do.
-The ON of a LEFT JOIN holds only where its right side is present, so it leads away from the right side and
-never towards it; `<=>` would also match the padding, so neither of its sides may be optional.
-"""
+"""What an equality of a SELECT is certain of, and the leaf columns behind the columns of its sources."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
-from headrace.planner.facts import Equality, Level, QueryFacts, Refusal
-from headrace.planner.paths import Path, Step
-from headrace.planner.trace import Traced, follow
+from headrace.planner.facts import Equality, Level, Origin, QueryFacts, Side, Union
 
 
-def join_level(root: Level) -> Level:
-    """The SELECT that joins: below the chain of SELECTs that each read just one subquery or CTE."""
-    level = root
-    while len(level.sources) == 1 and level.sources[0].level is not None:
-        level = level.sources[0].level
-    return level
+def leads(level: Level, equality: Equality, start: Origin) -> bool:
+    """Whether the equality holds, and its other side is there, in every row of the FROM clause in which the
+    source of `start` takes part.
+
+    The ON of a LEFT JOIN holds only where its right side is present, so it leads away from the right side
+    and never towards it; that of a RIGHT JOIN the other way round; that of a FULL JOIN leads nowhere. A
+    subquery takes part in rows that meet what it correlates. `<=>` would also match the padding, and so
+    would a NULL that NOT IN probes for: neither side of those may be padded.
+    """
+    other = equality.right if start == equality.left else equality.left
+    ends = {start.source, other.source}
+    if equality.introduced is not None:
+        side = level.sources[equality.introduced].side
+        if side is Side.FULL:
+            return False
+        if side in (Side.LEFT, Side.TEST) and start.source != equality.introduced:
+            return False
+        if side is Side.RIGHT and start.source == equality.introduced:
+            return False
+        if side is not Side.RIGHT:
+            ends.discard(equality.introduced)  # in its own ON clause it is not padded yet
+    return not ((equality.null_safe or equality.null_aware) and (ends & level.padded or min(ends) < 0))
 
 
 @dataclass(frozen=True)
-class _Link:
-    start: Traced
-    end: Traced
-    null_safe: bool
+class Copy:
+    """A leaf column that an output copies. `padded` says that the output may be NULL without such a row."""
+
+    reference: int
+    column: str
+    padded: bool = False
 
 
-def _links(level: Level) -> list[_Link]:
-    links: list[_Link] = []
-    for equality in level.equalities:
-        left, right = follow(level, equality.left), follow(level, equality.right)
-        if isinstance(left, Refusal) or isinstance(right, Refusal):
-            continue
-        for forward in (True, False):
-            if _leads(level, equality, forward=forward):
-                ends = (left, right) if forward else (right, left)
-                links.append(_Link(*ends, equality.null_safe))
-    return links
+def copies(query: Level | Union, name: str) -> tuple[Copy, ...]:
+    """The leaf columns that output `name` copies, one for each branch of a UNION; () where it is computed.
+
+    A row of the output with a value there rests on a leaf row with that value, whatever else the query does.
+    """
+    if isinstance(query, Union):
+        place = place_of(query, name)
+        found = [copies(b, f"@{place}") for b in query.branches] if place is not None else []
+        return tuple(c for branch in found for c in branch) if found and all(found) else ()
+    if name.startswith("#"):
+        return origin_copies(query, query.correlations[int(name[1:])].inner)
+    output = query.output(name)
+    return () if output is None or output.origin is None else origin_copies(query, output.origin)
 
 
-def _leads(level: Level, equality: Equality, *, forward: bool) -> bool:
-    """Whether the equality is certain to hold for each output row with the side that one starts from."""
-    start, end = (equality.left, equality.right) if forward else (equality.right, equality.left)
-    optional = {o.source for o in (start, end) if level.sources[o.source].optional}
-    introduced = equality.introduced
-    if introduced is not None and level.sources[introduced].optional:
-        if start.source != introduced:
-            return False
-        optional.discard(introduced)  # in its own ON clause it is not padded yet
-    return not (equality.null_safe and optional)
+def origin_copies(level: Level, origin: Origin) -> tuple[Copy, ...]:
+    """As `copies`, of a column of one of `level`'s sources."""
+    if origin.source < 0:
+        return ()
+    source, padded = level.sources[origin.source], origin.source in level.padded
+    if source.reference is not None:
+        return (Copy(source.reference, origin.column, padded),)
+    assert source.level is not None
+    found = copies(source.level, origin.column)
+    return tuple(Copy(c.reference, c.column, c.padded or padded) for c in found)
 
 
-def paths_to(facts: QueryFacts, level: Level, driving: int) -> tuple[Path, ...] | Refusal:
-    """The path from every other leaf to `driving`, shortest first found, or which leaf has none."""
-    links = _links(level)
-    steps: dict[int, Step] = {}
-    waiting = deque([driving])
-    while waiting:
-        towards = waiting.popleft()
-        for reference in range(len(facts.references)):
-            found = [x for x in links if (x.start.reference, x.end.reference) == (reference, towards)]
-            if found and reference != driving and reference not in steps:
-                steps[reference] = Step(
-                    reference,
-                    tuple(x.start.column for x in found),
-                    towards,
-                    tuple(x.end.column for x in found),
-                    tuple(x.null_safe for x in found),
-                )
-                waiting.append(reference)
-    for reference in range(len(facts.references)):
-        if reference != driving and reference not in steps:
-            lost, goal = facts.name_of(reference), facts.name_of(driving)
-            return Refusal(
-                f"a change of {lost} cannot be followed to {goal}: no `=` between plain columns "
-                "that must hold joins them"
-            )
-    return tuple(
-        Path(reference, _chain(steps, reference))
-        for reference in sorted(steps, key=lambda r: _depth(steps, r))
-    )
+def place_of(union: Union, name: str) -> int | None:
+    """The place of the one output of that name, whatever its case; None where there is none or more."""
+    if name.startswith("@"):
+        return int(name[1:])
+    found = [i for i, o in enumerate(union.outputs) if o.name.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
 
 
-def _chain(steps: dict[int, Step], reference: int) -> tuple[Step, ...]:
-    chain: list[Step] = []
-    while reference in steps:
-        chain.append(steps[reference])
-        reference = steps[reference].to_reference
-    return tuple(chain)
+_COMPARED = frozenset(
+    {"tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz"}
+    | {"boolean", "binary"}
+)
 
 
-def _depth(steps: dict[int, Step], reference: int) -> tuple[int, int]:
-    return len(_chain(steps, reference)), reference
+def one_type(facts: QueryFacts, found: tuple[Copy, ...]) -> bool:
+    """Whether the leaf columns are of one type whose `=` is equality of values, as far as types are known.
+
+    Not so are floats (NaN, -0.0), strings with a collation, and columns of two types: `=` casts one side.
+    """
+    kinds = {facts.type_of(c.reference, c.column) for c in found} - {None}
+    return bool(found) and len(kinds) <= 1 and all(comparable(k) for k in kinds if k is not None)
+
+
+def comparable(kind: str) -> bool:
+    """Whether values of a Spark SQL type are equal exactly where Python's are."""
+    return kind in _COMPARED or kind.startswith("decimal")

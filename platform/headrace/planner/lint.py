@@ -13,12 +13,16 @@ from sqlglot.errors import SqlglotError
 
 from headrace.errors import Location, SpecError
 from headrace.planner import functions
+from headrace.planner.arguments import Types, argument, is_sum, sums
 from headrace.planner.extract import Upstream, extract
+from headrace.planner.limits import limit_windows, limited
 from headrace.planner.uniqueness import total_orders
 from headrace.spec.model import TableSpec
 
-_INEXACT = (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr)
-_SUMS = (exp.Sum, exp.Avg)
+_INEXACT = (
+    *(exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr),
+    *(exp.CovarPop, exp.CovarSamp, exp.Skewness, exp.Kurtosis),
+)
 _ORDERED = (exp.RowNumber, exp.Lag, exp.Lead, exp.NthValue, exp.Ntile)
 _PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
 _LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
@@ -36,6 +40,9 @@ class Finding:
     message: str
     suggestion: str
 
+    def __str__(self) -> str:
+        return f"{self.location}: {self.code}: {self.message}: {self.expression}; {self.suggestion}"
+
     def error(self) -> SpecError:
         """The finding as loading raises it."""
         return SpecError(f"{self.code}: {self.message}: {self.expression}", self.location, self.suggestion)
@@ -46,17 +53,23 @@ def lint(
     *,
     keys: Mapping[Upstream, tuple[str, ...]] | None = None,
     columns: Mapping[Upstream, tuple[str, ...]] | None = None,
+    types: Types | None = None,
 ) -> list[Finding]:
     """All findings of a table, in the order of its text.
 
-    With the upstreams' `keys` and `columns`, an ORDER BY that contains a key is known to be total.
+    Args:
+        keys, columns: of the upstreams. With both, an order is known to be total or not: without them
+            ORDER_NOT_TOTAL is a warning.
+        types: column types of the upstreams, as far as they are known.
     """
     at = _locator(spec)
-    total = total_orders(extract(spec, keys, columns)) if keys and columns else frozenset[str]()
+    total: dict[str, bool] = {}
+    if keys and columns:
+        total = total_orders(extract(limit_windows(spec), keys, columns, types))
     found = [f for rule in _RULES for f in rule(spec.query_ast, at)]
-    found += [
-        f for f in _orders(spec.query_ast, at) if f.code != "ORDER_NOT_TOTAL" or f.expression not in total
-    ]
+    found += _typed(spec, types or {}, at)
+    found += _orders(spec.query_ast, at, total)
+    found += _limit_orders(spec.query_ast, at, total)
     found.sort(key=lambda f: (f.location.line, f.location.column))
     return found + list(_constraints(spec))
 
@@ -105,16 +118,50 @@ def _unknown(root: exp.Expr, at: Locator) -> Iterator[Finding]:
 
 
 def _floats(root: exp.Expr, at: Locator) -> Iterator[Finding]:
-    for node in root.find_all(*_INEXACT, *_SUMS):
-        suggestion = "CAST its argument AS DECIMAL(38, s) with the scale that you need"
-        if isinstance(node, _INEXACT):
+    for node in root.walk():
+        if isinstance(node, _INEXACT) or (isinstance(node, exp.Anonymous) and node.name.lower() == "std"):
             message = "computed in floating point, its last digits depend on the order of the rows"
             yield _finding(
                 "FLOAT_AGGREGATE", "error", node, at, message, "store its COUNT, SUM and SUM of squares"
             )
-        elif _is_float(node.this):
-            message = "floating point addition depends on the order of the rows"
-            yield _finding("FLOAT_AGGREGATE", "error", node, at, message, suggestion)
+        elif is_sum(node) and _is_float(argument(node)):
+            yield _float_sum(node, at, "floating point addition depends on the order of the rows")
+
+
+def _float_sum(node: exp.Expr, at: Locator, message: str) -> Finding:
+    return _finding(
+        "FLOAT_AGGREGATE",
+        "error",
+        node,
+        at,
+        message,
+        f"{_with_cast(node, 's')} with the scale s that you need",
+    )
+
+
+def _with_cast(node: exp.Expr, scale: str) -> str:
+    """The aggregate over a decimal: its argument, or what the argument casts to a float, cast to that."""
+    inner = argument(node)
+    distinct = isinstance(inner, exp.Distinct) and len(inner.expressions) == 1
+    value = inner.expressions[0] if isinstance(inner, exp.Distinct) and distinct else inner
+    if isinstance(value, exp.Cast) and value.to.is_type("float", "double"):
+        value = value.this
+    name = node.name if isinstance(node, exp.Anonymous) else type(node).__name__
+    text = value.sql(dialect="spark", comments=False) if value is not None else "x"
+    return f"{name.upper()}({'DISTINCT ' if distinct else ''}CAST({text} AS DECIMAL(38, {scale})))"
+
+
+def _typed(spec: TableSpec, types: Types, at: Locator) -> Iterator[Finding]:
+    """SUM and AVG that the types of columns make inexact, or that may not fit."""
+    for node, kind in sums(spec, types):
+        if kind == "bigint":
+            if not isinstance(node, exp.Avg):
+                message = "a sum of BIGINT may overflow in batch where single changes do not"
+                suggestion = _with_cast(node, "0")
+                yield _finding("BIGINT_SUM", "warning", node, at, message, suggestion)
+        elif not _is_float(argument(node)):
+            message = f"its argument is a {kind.upper()}, whose addition depends on the order of the rows"
+            yield _float_sum(node, at, message)
 
 
 def _is_float(node: exp.Expr | None) -> bool:
@@ -123,6 +170,8 @@ def _is_float(node: exp.Expr | None) -> bool:
         return bool(node.to.is_type("float", "double"))
     if isinstance(node, exp.Literal):
         return not node.is_string and "e" in node.name.lower()
+    if isinstance(node, exp.Predicate):
+        return False
     if isinstance(node, exp.Binary | exp.Paren | exp.Neg | exp.Distinct | exp.Coalesce | exp.Case | exp.If):
         return any(_is_float(child) for child in node.iter_expressions())
     return False
@@ -155,7 +204,28 @@ def _unordered(root: exp.Expr, at: Locator) -> Iterator[Finding]:
         yield _finding("UNORDERED", "error", node, at, message, suggestion)
 
 
-def _orders(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+def _limit_orders(root: exp.Expr, at: Locator, total: Mapping[str, bool]) -> Iterator[Finding]:
+    for select, window in limited(root):
+        if total.get(window):
+            continue
+        text = " ".join(
+            select.args[part].sql(dialect="spark", comments=False).strip()
+            for part in ("order", "limit", "offset")
+            if select.args.get(part)
+        )
+        message = "of rows that tie in its ORDER BY it keeps whichever come first"
+        found = _finding(
+            "ORDER_NOT_TOTAL",
+            "error" if window in total else "warning",
+            select.args["order"],
+            at,
+            message,
+            "end its ORDER BY in the key of the rows it reads",
+        )
+        yield replace(found, expression=text)
+
+
+def _orders(root: exp.Expr, at: Locator, total: Mapping[str, bool]) -> Iterator[Finding]:
     declared = {w.name.lower(): w for s in root.find_all(exp.Select) for w in s.args.get("windows") or ()}
     for node in root.find_all(exp.Window):
         if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
@@ -177,10 +247,11 @@ def _orders(root: exp.Expr, at: Locator) -> Iterator[Finding]:
             yield _finding(
                 "WINDOW_WITHOUT_ORDER", "error", node, at, message, "add an ORDER BY that ends in a key"
             )
-        else:
+        elif not total.get(text := node.sql(dialect="spark", comments=False)):
             message = "rows that tie in its ORDER BY may change places from run to run"
             suggestion = "end its ORDER BY in the key of the rows it reads; RANK() gives ties the same number"
-            yield _finding("ORDER_NOT_TOTAL", "warning", node, at, message, suggestion)
+            level: Literal["error", "warning"] = "error" if text in total else "warning"
+            yield _finding("ORDER_NOT_TOTAL", level, node, at, message, suggestion)
 
 
 def _constraints(spec: TableSpec) -> Iterator[Finding]:

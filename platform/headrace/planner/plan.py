@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headrace.planner.partitions import PartitionMap
 from headrace.planner.strategies import Strategy
 
 
@@ -15,3 +16,4 @@ class Plan:
     reason: str
     refused: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    partitions: PartitionMap = field(default_factory=PartitionMap)

@@ -24,6 +24,10 @@ class Unhealthy(Exception):
     """The service does not answer (yet); the message says how."""
 
 
+class Failed(Unhealthy):
+    """It says itself that it will not start: waiting longer is of no use."""
+
+
 def check(settings: Settings, name: ServiceName) -> None:
     """Return where the service answers; raise Unhealthy where not. Takes at most a few seconds."""
     try:
@@ -57,6 +61,15 @@ def _http(url: str) -> None:
         raise Unhealthy(f"{url} answers {response.status_code}")
 
 
+def _warehouse(settings: Settings) -> None:
+    response = httpx.get(f"{settings.gateway_url}/health", timeout=PATIENCE, trust_env=False)
+    answer = response.json()
+    if answer["state"] == "failed":
+        raise Failed(str(answer["error"]))
+    if not response.is_success:
+        raise Unhealthy(f"the warehouse server is {answer['state']}")
+
+
 def check_connectors(settings: Settings) -> None:
     """Raise Unhealthy where a connector failed: Connect itself goes on without it."""
     from headrace.sources.connect import ConnectClient
@@ -88,7 +101,7 @@ CHECKS: dict[ServiceName, Callable[[Settings], None]] = {
     "postgres": _postgres,
     "kafka": _kafka,
     "connect": lambda settings: _http(f"{settings.connect_url}/health"),
-    "warehouse": lambda settings: _http(f"{settings.gateway_url}/health"),
+    "warehouse": _warehouse,
     "dagster-code": _dagster_code,
     "dagster-webserver": lambda settings: _http(f"{settings.dagster_url}/server_info"),
     "dagster-daemon": _alive,

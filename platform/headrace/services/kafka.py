@@ -25,10 +25,14 @@ def prepare_broker(settings: Settings, java: Java) -> Program:
     folder = settings.state / "kafka"
     file = _write(settings.state / "kafka.properties", broker_properties(settings))
     if not (folder / "meta.properties").is_file():
+        # joined with "=" below: an id may begin with "-", which the tool would take for an option
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         command = [str(java.binary), *_jvm(settings, "128m"), "kafka.tools.StorageTool", "format"]
         made = subprocess.run(
-            [*command, "-t", cluster, "-c", str(file)], capture_output=True, text=True, check=False
+            [*command, f"--cluster-id={cluster}", "-c", str(file)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if made.returncode != 0:
             raise TerminalError(f"Kafka could not format {folder}:\n{made.stdout}{made.stderr}")

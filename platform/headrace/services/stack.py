@@ -184,6 +184,8 @@ class Stack:
                     health.check(self.settings, service.name)
                     report(service.name, f"healthy after {waited:.1f} s")
                     return
+            except health.Failed as error:
+                raise TerminalError(self._failure(service.name, str(error))) from None
             except health.Unhealthy as error:
                 last = str(error)
             else:

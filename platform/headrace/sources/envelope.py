@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 ENVELOPE = (
     "op string, before string, after string, ts_ms bigint, _corrupt string, "
-    "source struct<lsn: bigint, snapshot: string, ts_ms: bigint>"
+    "source struct<lsn: bigint, snapshot: string, ts_ms: bigint>, transaction struct<id: string>"
 )
 """Read schema of a Debezium value; `before` and `after` stay JSON text."""
 
@@ -36,6 +36,7 @@ class Event:
     source_ms: int
     snapshot: str | None
     value: str | None
+    transaction: str | None = None
 
     @property
     def is_tombstone(self) -> bool:

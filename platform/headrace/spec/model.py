@@ -38,9 +38,11 @@ class Violation(StrEnum):
 
 
 class CorrectionPolicy(StrEnum):
-    """What a table does with its upstream's backfill corrections."""
+    """What a table does with its upstream's backfill corrections: ignore them, carry them through its query
+    like any other change, or run the partitions (or keys) that they touch again and take what differs."""
 
     SKIP = "skip"
+    PROPAGATE = "propagate"
     RECOMPUTE = "recompute"
 
 

@@ -7,21 +7,21 @@ ordinary Delta commits with the same record.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
-from headrace.errors import TransientError
-from headrace.store.commits import Commit
-from headrace.store.lookup import KeySet, tuples
+from headrace.errors import NeedsResync, TransientError
+from headrace.store.commits import Commit, latest, read_commit
+from headrace.store.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
 from headrace.store.schema import (
     BACKFILL,
     DELETE,
     KIND,
     ORIGIN,
-    SEQUENCE,
     TOMBSTONE,
     VERSION,
     TableSchema,
@@ -32,9 +32,11 @@ from headrace.store.schema import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 CHECKPOINT_EVERY = 500
-"""Commits between two checkpoints of the Delta log."""
+"""Commits between two checkpoints of the Delta log, where maintenance has made none meanwhile."""
+
+ATTEMPTS = 5
+"""Times that an append is tried again because maintenance committed at the same moment."""
 
 
 class Changelog:
@@ -44,18 +46,21 @@ class Changelog:
         self.path = path
         self.schema = schema
         self.arrow = arrow_schema(schema.logged)
+        self.removed = 0
+        """Retention has removed the changes up to this version; reads before it are refused."""
         self._table: DeltaTable | None = None
+        self._seen = -1
 
     def _delta(self) -> DeltaTable:
         if self._table is None:
             self._table = DeltaTable(str(self.path))
+            self._seen = self._table.version()
         return self._table
 
     def refresh(self) -> int:
         """The latest Delta version, read from the log."""
-        table = self._delta()
-        table.update_incremental()
-        return table.version()
+        self._table = None
+        return self._delta().version()
 
     def append(
         self, changes: pa.Table, commit: Commit, *, origin: str, tombstones: pa.Table | None = None
@@ -69,17 +74,47 @@ class Changelog:
         if tombstones is not None and tombstones.num_rows:
             rows = pa.concat_tables([rows, self._logged(self._buried(tombstones), commit, TOMBSTONE)])
         properties = CommitProperties(custom_metadata={"userMetadata": commit.encode()}, max_commit_retries=0)
-        table = self._delta()
-        write_deltalake(
-            table,
-            rows,
-            mode="append",
-            commit_properties=properties,
-            post_commithook_properties=_NO_HOOKS,
-        )
-        self._check(table.version(), commit)
-        if commit.version % CHECKPOINT_EVERY == 0:
-            table.create_checkpoint()
+        for attempt in range(ATTEMPTS):
+            table, before = self._delta(), self._seen
+            try:
+                write_deltalake(
+                    table,
+                    rows,
+                    mode="append",
+                    commit_properties=properties,
+                    post_commithook_properties=NO_HOOKS,
+                )
+                self._seen = table.version()
+                break
+            except DeltaError:
+                # Maintenance has committed, or cut the log, since: go on after it. Nobody else may have.
+                if self.refresh() == before or attempt == ATTEMPTS - 1:
+                    raise
+                if self._among(before, commit):
+                    break
+        if self._seen % CHECKPOINT_EVERY == 0:
+            self._delta().create_checkpoint()
+
+    def _among(self, before: int, commit: Commit) -> bool:
+        """Whether the commit itself is one of the Delta versions after `before`.
+
+        Raises:
+            TransientError: one of them is neither that nor maintenance.
+        """
+        found = False
+        for version in range(before + 1, self._seen + 1):
+            try:
+                record = read_commit(self.path, version)
+            except FileNotFoundError:
+                continue  # maintenance has cut the log since
+            if record is not None and record.encode() == commit.encode():
+                found = True
+            elif record is None or record.mode != "maintenance":
+                raise TransientError(
+                    f"somebody else wrote version {version} of the changelog of `{commit.table}`, which was "
+                    f"to hold its change {commit.version}. Next: `headrace down`, then `headrace up`"
+                )
+        return found
 
     def _logged(self, changes: pa.Table, commit: Commit, origin: str) -> pa.Table:
         rows = changes.num_rows
@@ -103,6 +138,8 @@ class Changelog:
         """As `append`, by a Spark job."""
         from pyspark.sql import functions as F
 
+        self._delta()
+        before = self._seen
         rows = changes.withColumn(ORIGIN, F.lit(origin))
         if tombstones is not None:
             buried = tombstones.withColumn(KIND, F.lit(DELETE)).withColumn(ORIGIN, F.lit(TOMBSTONE))
@@ -115,54 +152,122 @@ class Changelog:
             .option("userMetadata", commit.encode())
             .save(str(self.path))
         )
-        self._check(self.refresh(), commit)
+        self.refresh()
+        self._among(before, commit)
 
-    def _check(self, version: int, commit: Commit) -> None:
-        if version != commit.version:
-            raise TransientError(
-                f"the changelog of `{commit.table}` is at version {version}, expected {commit.version}: "
-                "another process wrote it. Next: `headrace down`, then `headrace up`"
+    def _open(self, after: int) -> DeltaTable:
+        """The table as it is, for a reader of what follows `after`."""
+        table = DeltaTable(str(self.path))
+        self.check(after)  # after opening: what is removed from now on stays in the files just listed
+        return table
+
+    def check(self, after: int) -> None:
+        """Raises NeedsResync where retention has removed some of what follows version `after`."""
+        if after < self.removed:
+            raise NeedsResync(
+                f"{self.path}: the changes after version {after} are gone, retention kept those after "
+                f"version {self.removed}"
             )
 
     def read(self, after: int, through: int, *, skip_backfill: bool = False) -> pa.Table:
-        """Changes of versions `(after, through]`, in the driver: for small ranges."""
-        table = DeltaTable(str(self.path))
-        predicate = (ds.field(VERSION) > after) & (ds.field(VERSION) <= through)
-        predicate &= ds.field(ORIGIN) != TOMBSTONE
+        """Changes of versions `(after, through]`, in the driver: for small ranges. Raises as `check`."""
+        predicate = self._between(after, through) & (ds.field(ORIGIN) != TOMBSTONE)
         if skip_backfill:
             predicate &= ds.field(ORIGIN) != BACKFILL
-        found = table.to_pyarrow_dataset(schema=self.arrow).to_table(filter=predicate)
+        found = self._open(after).to_pyarrow_dataset(schema=self.arrow).to_table(filter=predicate)
         return conform(found, self.arrow).sort_by(VERSION)
 
+    @staticmethod
+    def _between(after: int, through: int) -> ds.Expression:
+        return (ds.field(VERSION) > after) & (ds.field(VERSION) <= through)
+
     def frame(
-        self, spark: SparkSession, after: int, through: int, *, skip_backfill: bool = False
+        self,
+        spark: SparkSession,
+        after: int,
+        through: int,
+        *,
+        skip_backfill: bool = False,
+        tombstones: bool = False,
     ) -> DataFrame:
-        """Changes of versions `(after, through]` as a Spark frame."""
+        """Changes of versions `(after, through]` as a Spark frame. Raises as `check`.
+
+        Args:
+            tombstones: with the deletes of rows that were never held.
+        """
         from pyspark.sql import functions as F
 
-        frame = spark.read.format("delta").load(str(self.path))
+        frame = self.all_rows(spark)
+        self.check(after)
         frame = frame.where((F.col(VERSION) > after) & (F.col(VERSION) <= through))
-        frame = frame.where(F.col(ORIGIN) != TOMBSTONE)
+        if not tombstones:
+            frame = frame.where(F.col(ORIGIN) != TOMBSTONE)
         return frame.where(F.col(ORIGIN) != BACKFILL) if skip_backfill else frame
 
-    def tombstones(self, keys: KeySet) -> dict[tuple[Any, ...], str]:
-        """The newest source sequence under which each key was deleted; absent where it never was."""
+    def all_rows(self, spark: SparkSession) -> DataFrame:
+        """Whatever the changelog still holds, tombstones included."""
+        return spark.read.format("delta").load(str(self.path))
+
+    def merge(self, bound: int) -> int:
+        """Make large files of small ones where there are more than `bound`, beside appends and readers.
+
+        Returns:
+            Number of files merged.
+        """
         table = DeltaTable(str(self.path))
-        predicate = ds.field(KIND) == DELETE
-        for position, column in enumerate(self.schema.key):
-            wanted = pa.array({k[position] for k in keys}, self.arrow.field(column).type)
-            predicate &= ds.field(column).isin(wanted)
-        found = table.to_pyarrow_dataset(schema=self.arrow).to_table(filter=predicate)
-        newest: dict[tuple[Any, ...], str] = {}
-        for key, sequence in zip(
-            tuples(found, self.schema.key), found.column(SEQUENCE).to_pylist(), strict=True
-        ):
-            if key in keys:
-                newest[key] = max(sequence, newest.get(key, ""))
-        return newest
+        groups = mergeable(logged_files(table), bound=bound)
+        found = latest(self.path)
+        if not groups or found is None:
+            return 0
+        merge(self.path, table, groups, found[1])
+        return sum(map(len, groups))
+
+    def remove(self, through: int) -> int:
+        """Let the files go whose changes are all of version `through` or before.
+
+        Returns:
+            Number of files removed.
+        """
+        table = DeltaTable(str(self.path))
+        gone = [f for f in logged_files(table) if f.high <= through]
+        found = latest(self.path)
+        if not gone or found is None:
+            return 0
+        remove(table, gone, found[1])
+        return len(gone)
+
+    def vacuum(self, hours: int) -> int:
+        """Delete files that no version newer than `hours` uses. Returns how many."""
+        found = latest(self.path)
+        assert found is not None, "the table was created"
+        return len(vacuum(self.path, hours=hours, kept=[], record=maintenance(found[1])))
+
+    def deletes(self, columns: list[str], predicate: ds.Expression | None) -> pa.Table:
+        """These columns of all deletes there are, tombstones included."""
+        deleted = ds.field(KIND) == DELETE
+        dataset = DeltaTable(str(self.path)).to_pyarrow_dataset(schema=self.arrow)
+        return dataset.to_table(columns, filter=deleted if predicate is None else deleted & predicate)
 
     def count(self, after: int, through: int) -> int:
-        """Number of change rows in versions `(after, through]`, from file statistics."""
-        actions = pa.table(DeltaTable(str(self.path)).get_add_actions(flatten=True))
-        low, rows = actions.column(f"min.{VERSION}").to_pylist(), actions.column("num_records").to_pylist()
-        return sum(n for v, n in zip(low, rows, strict=True) if v is not None and after < v <= through)
+        """Number of change rows in versions `(after, through]`, tombstones included.
+
+        From file statistics; a merged file that is only partly in the range is looked into.
+        """
+        table = DeltaTable(str(self.path))
+        files = [f for f in logged_files(table) if f.low <= through and f.high > after]
+        whole = sum(f.rows for f in files if f.low > after and f.high <= through)
+        parts = [str(self.path / f.path) for f in files if f.low <= after or f.high > through]
+        if parts:
+            whole += ds.dataset(parts).count_rows(filter=self._between(after, through))
+        return whole
+
+    def page_end(self, after: int, through: int, rows: int) -> int:
+        """The version at which `(after, …]` has about `rows` rows: a file's last, `through` at most."""
+        total = 0
+        for file in logged_files(DeltaTable(str(self.path))):
+            if file.high <= after or file.low > through:
+                continue
+            total += file.rows
+            if total >= rows:
+                return min(file.high, through)
+        return through

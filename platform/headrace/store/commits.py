@@ -7,13 +7,27 @@ itself tells where to go on.
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from headrace.planner.choice import Decision
 from headrace.store.frontier import Offsets, Versions, decode_offsets
 
-CommitMode = Literal["create", "stream", "backfill", "compaction"]
+_COMMIT = re.compile(r"\d{20}\.json")
+
+MOST_RECORDS = 1_000
+"""Commits that are worth reading one by one."""
+
+HISTORY = 200
+"""Newest commits of a table whose decisions are kept in mind."""
+
+CommitMode = Literal["create", "stream", "backfill", "compaction", "maintenance"]
+"""`maintenance`: the commit changed files and no rows, and repeats the newest record there was."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +49,9 @@ class Commit:
         accounting: events in and what became of them (stg only).
         rows: rows of the table at this version.
         through: snapshot only: changelog version that its newest partition includes.
+        partitions: labels in which it changes or writes rows; None where that is not known, or all of them.
+        kinds: changelog only: number of change rows by kind; None where they were not counted.
+        decision: how a derived table's refresh was chosen and what it took; see `planner.choice.Decision`.
     """
 
     table: str
@@ -51,6 +68,9 @@ class Commit:
     accounting: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     through: int = -1
+    kinds: dict[str, int] | None = None
+    partitions: tuple[str | None, ...] | None = None
+    decision: dict[str, Any] = field(default_factory=dict)
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -59,6 +79,8 @@ class Commit:
     def decode(cls, text: str) -> Commit:
         raw: dict[str, Any] = json.loads(text)
         raw["offsets"] = decode_offsets(raw.get("offsets", {}))
+        if raw.get("partitions") is not None:
+            raw["partitions"] = tuple(raw["partitions"])
         return cls(**{k: v for k, v in raw.items() if k in cls.__dataclass_fields__})
 
     @property
@@ -70,7 +92,9 @@ class Commit:
 def log_versions(table: Path) -> list[int]:
     """Versions that the Delta log still holds as JSON, ascending. Empty where there is no table."""
     log = table / "_delta_log"
-    return sorted(int(f.stem) for f in log.glob("*.json") if f.stem.isdigit()) if log.is_dir() else []
+    if not log.is_dir():
+        return []
+    return sorted(int(n[:-5]) for n in os.listdir(log) if _COMMIT.fullmatch(n))  # noqa: PTH208 (faster)
 
 
 def read_commit(table: Path, version: int) -> Commit | None:
@@ -85,16 +109,63 @@ def read_commit(table: Path, version: int) -> Commit | None:
     return None
 
 
-def history(table: Path) -> list[tuple[int, Commit]]:
-    """(Delta version, record) of every headrace commit, newest first."""
-    found = ((v, read_commit(table, v)) for v in reversed(log_versions(table)))
-    return [(v, c) for v, c in found if c is not None]
+def history(table: Path) -> Iterator[tuple[int, Commit]]:
+    """(Delta version, record) of every headrace commit, newest first, read as it is asked for."""
+    for version in reversed(log_versions(table)):
+        try:
+            commit = read_commit(table, version)
+        except FileNotFoundError:  # cleaned up since it was listed
+            continue
+        if commit is not None:
+            yield version, commit
+
+
+def newest(table: Path, count: int) -> list[Commit]:
+    """The newest `count` records, newest first."""
+    return [commit for _, commit in islice(history(table), count)]
+
+
+def decisions(commits: list[Commit]) -> list[Decision]:
+    """The decisions among these commits, newest first there, oldest first here."""
+    streamed = (c.decision for c in reversed(commits) if c.mode == "stream" and c.decision)
+    return [d for d in map(Decision.from_dict, streamed) if d is not None]
+
+
+def records(table: Path, after: int, through: int) -> list[Commit | None]:
+    """The record of each of the changelog's own versions in `(after, through]`, oldest first.
+
+    None stands for those that the log does not tell any more, and for a range of more than `MOST_RECORDS`.
+    """
+    found: dict[int, Commit] = {}
+    if through - after > MOST_RECORDS:
+        return [None]
+    for _, commit in islice(history(table), MOST_RECORDS):
+        if commit.mode == "maintenance":
+            continue
+        if commit.version <= after:
+            break
+        found[commit.version] = commit
+    return [found.get(version) for version in range(after + 1, through + 1)]
+
+
+def of_version(table: Path, version: int) -> Commit | None:
+    """The record of one version of a changelog, or None where its log no longer holds it."""
+    for _, commit in history(table):
+        if commit.version <= version and commit.mode != "maintenance":
+            return commit if commit.version == version else None
+    return None
 
 
 def latest(table: Path) -> tuple[int, Commit] | None:
-    """The newest headrace commit of a table and its Delta version."""
-    for version in reversed(log_versions(table)):
-        commit = read_commit(table, version)
-        if commit is not None:
+    """The newest record of a table's data and its Delta version.
+
+    A maintenance commit's own copy counts only where no other is left: it may be older than what was
+    appended while the maintenance ran.
+    """
+    carried: tuple[int, Commit] | None = None
+    for version, commit in history(table):
+        if commit.mode != "maintenance":
             return version, commit
-    return None
+        if carried is None or commit.version > carried[1].version:
+            carried = version, commit
+    return carried

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class _File:
     low: Mapping[str, Any]
     high: Mapping[str, Any]
     rows: int
+    bytes: int
 
 
 def tuples(table: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -89,6 +91,9 @@ class SnapshotIndex:
         self._files = [self._file(path, action) for action in actions]
         self._rows: pa.Table | None = None
         self.partitions: set[Any] = {f.partition for f in self._files} if partition else set()
+        self._paths: dict[Any, set[str]] = {}
+        for file in self._files:
+            self._paths.setdefault(file.partition, set()).add(file.fragment.path)
 
     def _file(self, root: Path, action: Mapping[str, Any]) -> _File:
         value = action.get(f"partition.{self._partition}") if self._partition else None
@@ -106,6 +111,7 @@ class SnapshotIndex:
             {n: action.get(f"min.{n}") for n in names},
             {n: action.get(f"max.{n}") for n in names},
             action.get("num_records") or 0,
+            action.get("size_bytes") or 0,
         )
 
     def warm(self, rows: pa.Table | None = None) -> None:
@@ -117,16 +123,46 @@ class SnapshotIndex:
         if self._rows is None and self.count(None) <= MEMORY_ROWS:
             self._rows = conform(self.read() if rows is None else rows, self._schema).combine_chunks()
 
+    def inherit(
+        self, previous: SnapshotIndex, rows: pa.Table | None = None, partitions: Collection[Any] | None = None
+    ) -> None:
+        """As `warm`, with the rows that an older version of the snapshot has in the same files.
+
+        Args:
+            rows: the rows of `partitions` (all where None), where the caller has them.
+        """
+        if previous._rows is None or self._partition is None or self.count(None) > MEMORY_ROWS:
+            self.warm(rows if partitions is None else None)
+            return
+        places = set(self._paths) | set(previous._paths)
+        changed = {p for p in places if self._paths.get(p) != previous._paths.get(p)}
+        kept = previous._rows.filter(pc.invert(self._lies_in(previous._rows, changed)))
+        if rows is None or not (partitions is None or changed <= set(partitions)):
+            fresh = self._load([f.fragment for f in self._files if f.partition in changed])
+        else:
+            fresh = conform(rows, self._schema)
+            fresh = fresh.filter(self._lies_in(fresh, changed))
+        self._rows = pa.concat_tables([kept, fresh]).combine_chunks()
+
+    def _lies_in(self, rows: pa.Table, partitions: Collection[Any]) -> pa.ChunkedArray:
+        kind = self._schema.field(self._partition).type
+        return pc.is_in(rows.column(self._partition), pa.array(list(partitions), kind))
+
+    def fragments(self, columns: Sequence[str], keys: KeySet) -> list[ds.Fragment]:
+        """The files that may hold a row whose tuple of `columns` is one of `keys`."""
+        values = {c: {k[i] for k in keys} for i, c in enumerate(columns)}
+        ordered = {c: _sorted(v) for c, v in values.items()}
+        return [f.fragment for f in self._files if self._may_match(f, values, ordered)] if keys else []
+
     def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
         """Rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
         self.warm()
         if self._rows is not None:
             return semi_join(self._rows, columns, keys)
-        values = {c: {k[i] for k in keys} for i, c in enumerate(columns)}
-        ordered = {c: _sorted(v) for c, v in values.items()}
-        fragments = [f.fragment for f in self._files if self._may_match(f, values, ordered)]
-        if not fragments or not keys:
+        fragments = self.fragments(columns, keys)
+        if not fragments:
             return self._schema.empty_table()
+        values = {c: {k[i] for k in keys} for i, c in enumerate(columns)}
         predicate = None
         for column, wanted in values.items():
             array = pa.array(list(wanted), self._schema.field(column).type)
@@ -139,7 +175,9 @@ class SnapshotIndex:
         """All rows."""
         if self._rows is not None:
             return self._rows
-        fragments = [f.fragment for f in self._files]
+        return self._load([f.fragment for f in self._files])
+
+    def _load(self, fragments: list[ds.Fragment]) -> pa.Table:
         if not fragments:
             return self._schema.empty_table()
         dataset = ds.FileSystemDataset(fragments, self._schema, self._format, self._filesystem)
@@ -148,6 +186,10 @@ class SnapshotIndex:
     def count(self, partitions: Collection[Any] | None) -> int:
         """Rows in these partitions, all where None, from file statistics."""
         return sum(f.rows for f in self._files if partitions is None or f.partition in partitions)
+
+    def size(self, partitions: Collection[Any] | None) -> int:
+        """Bytes of the files of these partitions, of all where None."""
+        return sum(f.bytes for f in self._files if partitions is None or f.partition in partitions)
 
     def _may_match(self, file: _File, values: Mapping[str, set[Any]], ordered: Mapping[str, Any]) -> bool:
         for column, wanted in values.items():
@@ -162,6 +204,8 @@ class SnapshotIndex:
                 continue  # decimal statistics are rounded to floats: not to be trusted
             if isinstance(low, str) and len(high) >= _TRUNCATED:
                 continue
+            if isinstance(high, datetime):
+                high += _TRUNCATED_TIME
             at = bisect.bisect_left(order, low)
             if at == len(order) or order[at] > high:
                 return False
@@ -170,6 +214,9 @@ class SnapshotIndex:
 
 _TRUNCATED = 32
 """Delta may cut string statistics at this length."""
+
+_TRUNCATED_TIME = timedelta(milliseconds=1)
+"""Delta's statistics of timestamps have milliseconds, cut off."""
 
 
 def _actions(table: DeltaTable) -> list[dict[str, Any]]:

@@ -31,12 +31,14 @@ class TableSchema:
         key: primary key column names.
         partition: the partition column, or None.
         sequenced: True for a stg table, whose rows also carry their source sequence in `_seq`.
+        hidden: columns that a refresh adds changes to and no reader sees, as (name, Spark SQL type).
     """
 
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
     partition: str | None
     sequenced: bool = False
+    hidden: tuple[tuple[str, str], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -45,7 +47,8 @@ class TableSchema:
     @property
     def stored(self) -> tuple[tuple[str, str], ...]:
         """Columns of the snapshot."""
-        return (*self.columns, (SEQUENCE, "string")) if self.sequenced else self.columns
+        columns = (*self.columns, *self.hidden)
+        return (*columns, (SEQUENCE, "string")) if self.sequenced else columns
 
     @property
     def logged(self) -> tuple[tuple[str, str], ...]:

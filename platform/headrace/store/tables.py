@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,9 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
 from headrace.store.commits import Commit, latest
+from headrace.store.deletes import Deletes
 from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
+from headrace.store.retained import Retained
 from headrace.store.schema import (
     DELETE,
     INSERT,
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 TAIL_LIMIT = 200_000
 """Changed keys that the driver holds; a longer tail is compacted before anything else."""
+
+
+LABELS_LIMIT = 1_000
+"""Partitions that a commit's record names."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,10 @@ class Head:
         return pa.concat_tables([found, self.tail.rows]).combine_chunks()
 
 
+class Cold(RuntimeError):
+    """The tail is too long for the driver, or was just written by a Spark job: compact first."""
+
+
 class StoredTable:
     """One materialized table on disk. One writer, many readers; thread-safe."""
 
@@ -68,6 +78,8 @@ class StoredTable:
         self.root = root / name.layer / name.table
         self.changelog = Changelog(self.root / "changelog", schema)
         self.snapshot = Snapshot(self.root / "snapshot", schema)
+        self.deletes = Deletes(self.root / "tombstones", self.changelog, schema)
+        self.retained = Retained()
         self.writing = threading.RLock()
         self.compacting = threading.RLock()
         self._lock = threading.Lock()
@@ -112,6 +124,8 @@ class StoredTable:
             raise FileNotFoundError(f"{self.changelog.path} does not exist")
         self._commit = found[1]
         self.changelog.refresh()
+        self.use(Retained.load(self.root))
+        self.deletes.forget()
         self._pin = self.snapshot.newest()
         self._index = self._open_index(self._pin)
         self._tail = Tail(self.schema)
@@ -126,15 +140,26 @@ class StoredTable:
         """True where the tail is too long for the driver: only `frame` reads work until it is compacted."""
         return self._cold_through > self._pin.compacted
 
+    def use(self, retained: Retained) -> None:
+        """Refuse reads of what retention removes."""
+        self.retained = self.snapshot.retained = retained
+        self.changelog.removed = retained.removed
+
     def _open_index(self, pin: Pin) -> SnapshotIndex:
         return SnapshotIndex(
             self.snapshot.path, pin.delta, arrow_schema(self.schema.stored), self.schema.partition
         )
 
     def head(self) -> Head:
+        """Raises Cold where the table is cold."""
         with self._lock:
-            assert self._index is not None and not self.cold, "the table is not open, or cold"
-            return Head(self._commit, self._pin, self._index, self._tail.view(), self.schema.key)
+            return self._head()
+
+    def _head(self) -> Head:
+        assert self._index is not None, "the table is not open"
+        if self.cold:
+            raise Cold(f"`{self.name}` must be compacted before rows are looked up in it")
+        return Head(self._commit, self._pin, self._index, self._tail.view(), self.schema.key)
 
     def head_index(self) -> SnapshotIndex:
         """The pinned snapshot's files; also where the table is cold."""
@@ -142,11 +167,24 @@ class StoredTable:
         return self._index
 
     def append(
-        self, changes: pa.Table, commit: Commit, *, origin: str, tombstones: pa.Table | None = None
+        self,
+        changes: pa.Table,
+        commit: Commit,
+        *,
+        origin: str,
+        tombstones: pa.Table | None = None,
+        miscounted: int = 0,
     ) -> None:
-        """Commit net changes from the driver and fold them into the tail."""
-        commit = self._counted(commit, Counter(changes.column(KIND).to_pylist()))
+        """Commit net changes from the driver and fold them into the tail.
+
+        Args:
+            miscounted: rows that the table held beyond what its last commit says.
+        """
+        commit = self._counted(commit, Counter(changes.column(KIND).to_pylist()), miscounted)
+        commit = replace(commit, partitions=self._labels(changes))
         self.changelog.append(changes, commit, origin=origin, tombstones=tombstones)
+        if self.schema.sequenced:
+            self.deletes.add(changes, tombstones)
         with self._lock:
             self._tail.add(changes, commit.version)
             self._commit = commit
@@ -158,16 +196,26 @@ class StoredTable:
             snapshot: record of the snapshot's commit.
         """
         inserted = rows.append_column(KIND, pa.array([INSERT] * rows.num_rows, pa.string()))
-        commit = replace(commit, rows=rows.num_rows)
+        commit = replace(commit, rows=rows.num_rows, kinds={INSERT: rows.num_rows})
         self.changelog.append(inserted, commit, origin=STREAM, tombstones=tombstones)
+        self.deletes.forget()
         with self._lock:
             self._commit = commit
             self._cold_through = commit.version
-        self.snapshot.overwrite_local(rows, snapshot, partitions=None)
-        self.adopt(self.snapshot.newest(), rows=rows)
+        with self.compacting:
+            self.snapshot.overwrite_local(rows, snapshot, partitions=None)
+            self.adopt(self.snapshot.newest(), rows=rows)
 
-    def _counted(self, commit: Commit, kinds: Mapping[str, int]) -> Commit:
-        return replace(commit, rows=self._commit.rows + kinds.get(INSERT, 0) - kinds.get(DELETE, 0))
+    def _counted(self, commit: Commit, kinds: Mapping[str, int], miscounted: int = 0) -> Commit:
+        rows = self._commit.rows + miscounted + kinds.get(INSERT, 0) - kinds.get(DELETE, 0)
+        return replace(commit, rows=rows, kinds=dict(kinds))
+
+    def _labels(self, changes: pa.Table) -> tuple[str | None, ...] | None:
+        """The partitions of these rows, old places of moved ones too; None where they are many."""
+        if self.schema.partition is None:
+            return None
+        labels = changes.column(self.schema.partition).unique().to_pylist()
+        return tuple(sorted(labels, key=str)) if len(labels) <= LABELS_LIMIT else None
 
     def append_frame(
         self,
@@ -177,41 +225,60 @@ class StoredTable:
         origin: str,
         kinds: Mapping[str, int],
         tombstones: DataFrame | None = None,
+        miscounted: int = 0,
     ) -> None:
         """Commit net changes by a Spark job. The table is cold until it is compacted.
 
         Args:
             kinds: number of change rows by kind.
+            miscounted: see `append`.
         """
-        commit = self._counted(commit, kinds)
+        commit = replace(self._counted(commit, kinds, miscounted), partitions=None)
         self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
+        self.deletes.forget()
         with self._lock:
             self._commit = commit
             self._cold_through = commit.version
 
-    def adopt(self, pin: Pin, *, rows: pa.Table | None = None) -> None:
+    def adopt(
+        self, pin: Pin, *, rows: pa.Table | None = None, partitions: Collection[str] | None = None
+    ) -> None:
         """Use a newer snapshot, and drop from the tail what it holds.
 
         Args:
-            rows: all rows of the snapshot, where the caller has them in stored columns.
+            rows: stored columns of the rows of `partitions` (all where None), where the caller has them.
         """
         index = self._open_index(pin)
-        index.warm(rows)
+        if self._index is None:
+            index.warm()
+        else:
+            index.inherit(self._index, rows, partitions)
         with self._lock:
             self._pin, self._index = pin, index
             self._tail.cut(pin.compacted)
+
+    def reread(self) -> bool:
+        """Use the snapshot as it lies on disk, whoever wrote it last. True where that is another one."""
+        with self.compacting:
+            pin = self.snapshot.newest()
+            if pin.delta == self._pin.delta:
+                return False
+            self.adopt(pin)
+            return True
 
     def frame(self, spark: SparkSession, *, version: int | None = None) -> DataFrame:
         """The table's rows at a changelog version (now where None) as a Spark frame, stored columns.
 
         Live read at version v = snapshot ⊎ changelog tail, latest row per key.
         """
-        if not self.cold:
-            head = self.head()
-            if version is None or version == head.commit.version:
-                return self._live(spark, head)
-        version = self.version if version is None else version
-        pin = self._pin if self._pin.through <= version else self.snapshot.pin_for(version)
+        with self._lock:  # one view: a compaction or a commit may come between two looks
+            head = None if self.cold else self._head()
+            newest, pin = self._commit.version, self._pin
+        if head is not None and version in (None, newest):
+            return self._live(spark, head)
+        version = newest if version is None else version
+        if pin.through > version:
+            pin = self.snapshot.pin_for(version)
         base = self.snapshot.frame(spark, pin)
         if pin.compacted == version:
             return base
@@ -287,4 +354,4 @@ def fold(base: DataFrame, changes: DataFrame, schema: TableSchema) -> DataFrame:
     return kept.unionByName(newest.where(live).select(*schema.stored_names))
 
 
-__all__ = ["Head", "StoredTable", "fold"]
+__all__ = ["Cold", "Head", "StoredTable", "fold"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.planner.facts import Level, QueryFacts, Refusal, shortened
+from headrace.planner.facts import Level, QueryFacts, Refusal, Union, shortened
 from headrace.planner.trace import trace
 
 
@@ -29,8 +29,12 @@ def match(facts: QueryFacts) -> Row | Refusal:
         return Refusal(facts.obstacle or "the query is not understood")
     if len(facts.references) != 1:
         return Refusal(f"the query reads {len(facts.references)} tables")
-    level: Level | None = facts.root
+    level: Level | Union | None = facts.root
     while level is not None:
+        if isinstance(level, Union):
+            return Refusal("a UNION puts the rows of several queries together")
+        if len(level.sources) != 1:
+            return Refusal("the query reads a CTE more than once")
         if level.grouping is not None:
             return Refusal("the query aggregates")
         if level.distinct:
@@ -40,6 +44,7 @@ def match(facts: QueryFacts) -> Row | Refusal:
         if level.generator is not None:
             return Refusal(f"{level.generator} makes several rows of one")
         level = level.sources[0].level
+    assert isinstance(facts.root, Level)
     return _keeps_key(facts, facts.root)
 
 
@@ -52,7 +57,7 @@ def _keeps_key(facts: QueryFacts, root: Level) -> Row | Refusal:
         found = trace(root, name)
         if isinstance(found, Refusal):
             return found
-        copied.add(found.column.lower())
+        copied.add(found.lower())
     if len(facts.primary_key) != len(key) or copied != {k.lower() for k in key}:
         return Refusal(
             f"the primary key ({', '.join(facts.primary_key)}) is not a copy of that of {upstream} "

@@ -1,0 +1,4 @@
+CREATE MATERIALIZED TABLE stg.customer
+FRESHNESS = DOWNSTREAM
+AS
+SELECT * FROM tpch.public.customer

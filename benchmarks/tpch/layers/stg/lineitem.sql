@@ -1,0 +1,4 @@
+CREATE MATERIALIZED TABLE stg.lineitem
+FRESHNESS = DOWNSTREAM
+AS
+SELECT * FROM tpch.public.lineitem

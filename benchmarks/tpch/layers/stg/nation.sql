@@ -1,0 +1,4 @@
+CREATE MATERIALIZED TABLE stg.nation
+FRESHNESS = DOWNSTREAM
+AS
+SELECT * FROM tpch.public.nation

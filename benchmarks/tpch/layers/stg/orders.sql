@@ -1,0 +1,4 @@
+CREATE MATERIALIZED TABLE stg.orders
+FRESHNESS = DOWNSTREAM
+AS
+SELECT * FROM tpch.public.orders

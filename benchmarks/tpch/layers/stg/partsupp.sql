@@ -1,0 +1,4 @@
+CREATE MATERIALIZED TABLE stg.partsupp
+FRESHNESS = DOWNSTREAM
+AS
+SELECT * FROM tpch.public.partsupp

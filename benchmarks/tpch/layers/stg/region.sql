@@ -1,0 +1,4 @@
+CREATE MATERIALIZED TABLE stg.region
+FRESHNESS = DOWNSTREAM
+AS
+SELECT * FROM tpch.public.region

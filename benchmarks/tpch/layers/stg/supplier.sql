@@ -1,0 +1,4 @@
+CREATE MATERIALIZED TABLE stg.supplier
+FRESHNESS = DOWNSTREAM
+AS
+SELECT * FROM tpch.public.supplier

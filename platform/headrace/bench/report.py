@@ -1,0 +1,143 @@
+"""What a suite measured: a table for people, JSON for programs, and whether every bar holds."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (*("headrace", "pyspark", "delta-spark", "deltalake", "pyarrow", "sqlglot", "tpchgen-cli"),)
+
+Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured value.
+
+    Args:
+        name: `subject.measure` where a suite measures the same of several subjects, else one phrase.
+        unit: of `value`, e.g. `s`; empty where it has none.
+        bar: what it must meet, as text (`≥ 22`); None where there is no bar.
+        holds: whether it does; None where there is no bar.
+    """
+
+    name: str
+    value: Value
+    unit: str = ""
+    bar: str | None = None
+    holds: bool | None = None
+
+    def __post_init__(self) -> None:
+        if (self.bar is None) != (self.holds is None):
+            raise ValueError(f"{self.name}: a bar and whether it holds come together")
+
+
+def at_least(name: str, value: float, bar: float, unit: str = "") -> Result:
+    """A result that must reach `bar`. A value that is not a number does not."""
+    return Result(name, value, unit, f"≥ {bar:g}", value >= bar)
+
+
+def at_most(name: str, value: float, bar: float, unit: str = "") -> Result:
+    """A result that must not exceed `bar`. A value that is not a number does."""
+    return Result(name, value, unit, f"≤ {bar:g}", value <= bar)
+
+
+def less_than(name: str, value: float, bar: float, unit: str = "") -> Result:
+    """A result that must stay below `bar`. A value that is not a number does not."""
+    return Result(name, value, unit, f"< {bar:g}", value < bar)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All of one run of a suite."""
+
+    suite: str
+    seed: int
+    results: Sequence[Result]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every bar holds, and there is one."""
+        bars = [r.holds for r in self.results if r.holds is not None]
+        return bool(bars) and all(bars)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "suite": self.suite,
+            "machine": machine(),
+            "versions": versions(),
+            "seed": self.seed,
+            "results": [asdict(r) for r in self.results],
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the JSON file, its folder too where there is none. NaN becomes null: JSON has none."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = self.as_dict()
+        for result in content["results"]:
+            result["value"] = None if result["value"] != result["value"] else result["value"]
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+
+    def print(self) -> None:
+        """Results of one subject in one line each, then the plain ones with their bars."""
+        from headrace.cli.output import print_columns
+
+        subjects: dict[str, dict[str, Value]] = {}
+        units: dict[str, str] = {}
+        for result in self.results:
+            subject, dot, measure = result.name.partition(".")
+            if dot:
+                subjects.setdefault(subject, {})[measure] = _rounded(result.value)
+                units.setdefault(measure, result.unit)
+        if subjects:
+            headers = [f"{measure} ({unit})" if unit else measure for measure, unit in units.items()]
+            rows = [[name, *(found.get(m) for m in units)] for name, found in subjects.items()]
+            print_columns(["", *headers], rows)
+            print()
+        plain = [r for r in self.results if "." not in r.name]
+        rows = [[r.name, _rounded(r.value), r.unit, r.bar or "", _VERDICT[r.holds]] for r in plain]
+        print_columns(("result", "value", "unit", "bar", ""), rows)
+
+
+_VERDICT = {True: "ok", False: "NOT OK", None: ""}
+
+
+def _rounded(value: Value) -> Value:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.3g}") if abs(value) < 100 else round(value, 1)
+
+
+def machine() -> dict[str, Any]:
+    """Where the run took place."""
+    import psutil
+
+    return {
+        "system": platform.platform(),
+        "architecture": platform.machine(),
+        "cpus": psutil.cpu_count() or 0,
+        "memory_bytes": psutil.virtual_memory().total,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python, Java and the packages that decide the figures."""
+    from headrace.errors import HeadraceError
+    from headrace.services.java import find_java
+
+    found = {"python": platform.python_version()}
+    try:
+        found["java"] = str(find_java().version)
+    except HeadraceError:
+        found["java"] = "none"
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

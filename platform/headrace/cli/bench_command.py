@@ -1,0 +1,41 @@
+"""bench: measure the engine, in process, against the bars it must meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.errors import FAILED
+from headrace.cli.options import Project, load_settings
+from headrace.cli.output import note
+
+
+def bench(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="tpch or incremental.")],
+    project: Project = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the results there.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the changes.")] = 1,
+    scale: Annotated[float, typer.Option(min=0.001, help="tpch: scale factor of the data.")] = 0.1,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of changes.")] = 20,
+    rows: Annotated[int, typer.Option(min=10_000, help="incremental: rows of the large table.")] = 10_000_000,
+) -> None:
+    """Measure the engine against the bars it must meet.
+
+    Runs in a Spark application and a warehouse of its own; nothing else need run, and nothing else should.
+    Prints a table. Ends with 1 where a bar does not hold.
+    """
+    from headrace.bench import suites
+
+    settings = load_settings(project)
+    options = suites.Options(seed, scale, rounds, rows, cache=settings.state / "bench")
+    report = suites.run(suite, settings, options, note)
+    report.print()
+    if json_file is not None:
+        report.write(json_file)
+    if not report.holds:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,87 @@
+"""Rewriting a range's partitions of a snapshot with the table's rows now; all others keep their files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.engine.compaction import DRIVER_ROWS, live_rows, write_local, write_snapshot
+from headrace.engine.rows import in_range
+from headrace.engine.table import Table
+from headrace.store.lookup import tuples
+from headrace.store.tables import Cold, Head
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def overwrite(
+    spark: SparkSession,
+    table: Table,
+    start: str | None,
+    end: str | None,
+    only: Collection[str] | None,
+    *,
+    run_id: str,
+) -> tuple[list[str], int]:
+    """Overwrite the partitions of the range, the whole snapshot where there is none.
+
+    Returns:
+        The labels written, and the rows that they hold now.
+    """
+    store = table.store
+    column, key = store.schema.partition, list(store.schema.key)
+    with store.compacting:
+        if column is None or start is None or end is None:
+            version = store.version
+            rows = store.frame(spark, version=version).dropDuplicates(key)
+            write_snapshot(table, rows, None, version=version, compacted=version, run_id=run_id)
+            return [], store.head_index().count(None)
+        if store.commit.rows <= DRIVER_ROWS and (head := _warm(table)) is not None:
+            return _in_driver(table, head, _labels(_known(head, column), start, end, only), run_id=run_id)
+        version, pin = store.version, store.pin
+        rows = in_range(store.frame(spark, version=version), table, start, end, only).dropDuplicates(key)
+        found = {str(r[0]): r[1] for r in rows.groupBy(column).count().collect()}
+        partitions = _labels({*store.head_index().partitions, *found}, start, end, only)
+        if partitions:
+            write_snapshot(table, rows, partitions, version=version, compacted=pin.compacted, run_id=run_id)
+        return partitions, sum(found.values())
+
+
+def _in_driver(table: Table, head: Head, partitions: list[str], *, run_id: str) -> tuple[list[str], int]:
+    """As `overwrite`, with the range's rows in the driver where they fit."""
+    rows = _unique(live_rows(head, table.store.schema.partition, partitions), head.key)
+    if partitions:
+        write_local(
+            table,
+            rows,
+            partitions,
+            version=head.commit.version,
+            compacted=head.pin.compacted,
+            run_id=run_id,
+        )
+    return partitions, rows.num_rows
+
+
+def _warm(table: Table) -> Head | None:
+    try:
+        return table.store.head()
+    except Cold:
+        return None
+
+
+def _known(head: Head, column: str) -> set[str]:
+    """Labels that have rows, or had some in the snapshot."""
+    return head.index.partitions | set(head.tail.rows.column(column).to_pylist())
+
+
+def _labels(known: set[str], start: str, end: str, only: Collection[str] | None) -> list[str]:
+    return sorted(p for p in known if p is not None and start <= p <= end and (only is None or p in only))
+
+
+def _unique(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """One row of each key. Copies are all that can be left of damage: what differs was corrected before."""
+    first = dict(zip(reversed(keys := tuples(rows, key)), range(len(keys) - 1, -1, -1), strict=True))
+    return rows if len(first) == rows.num_rows else rows.take(pa.array(sorted(first.values()), pa.int64()))

@@ -1,0 +1,272 @@
+"""WEIGHTED: new state of a group = stored − aggregates of the rows that went + aggregates of those that came.
+
+Rows that stand in both sides cancel, so only changed rows need be read. Spark computes the aggregates by the
+table's own query, adds them up and computes the visible columns from the sums, so types, rounding and
+overflow are its own. Sums are added up as decimals of full width: only their final value must fit its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.engine import cluster
+from headrace.engine.cluster import semi_join
+from headrace.engine.diff import diff_frame, diff_local
+from headrace.engine.driver import ROWS_LIMIT, Heads, Rows, check_violations, images
+from headrace.engine.kept import Kept
+from headrace.engine.query import local, run, used_columns, with_violations
+from headrace.engine.table import Delta, Table
+from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
+from headrace.planner.state import State
+from headrace.planner.strategies import Weighted
+from headrace.spec.model import TableName
+from headrace.store.lookup import KeySet, anti_join, tuples
+from headrace.store.lookup import semi_join as local_semi_join
+from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, arrow_schema
+from headrace.store.tables import Head
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BEFORE, _AFTER = (UPDATE_BEFORE, DELETE), (UPDATE_AFTER, INSERT)
+
+
+def merged(
+    state: State, types: Mapping[str, str], stored: DataFrame, old: DataFrame, new: DataFrame
+) -> DataFrame:
+    """Groups of `stored` − `old` + `new` that have rows: visible columns, then hidden ones.
+
+    Args:
+        types: Spark type of every stored column.
+        stored, old, new: at least the columns of the state; at most one row per group each.
+    """
+    from pyspark.sql import functions as F
+
+    wide = {s.column: _wide(types[s.column]) for s in state.sums} | dict.fromkeys(state.counts, "bigint")
+
+    def signed(rows: DataFrame, sign: str) -> DataFrame:
+        values = [f"{sign} CAST({_quoted(c)} AS {t}) AS {_quoted(c)}" for c, t in wide.items()]
+        return rows.selectExpr(*map(_quoted, state.groups), *values)
+
+    parts = [signed(stored, "+"), signed(old, "-"), signed(new, "+")]
+    every = reduce(lambda a, b: a.unionAll(b), parts)
+    totals = [F.coalesce(F.sum(_quoted(c)), F.lit(0)).alias(c) for c in wide]
+    if state.grouped:
+        assert state.rows is not None
+        groups = every.groupBy(*map(_quoted, state.groups)).agg(*totals).where(f"{_quoted(state.rows)} > 0")
+    else:
+        groups = every.agg(*totals)
+    sums = [
+        f"CASE WHEN {_quoted(s.values)} > 0 THEN CAST({_quoted(s.column)} AS {types[s.column]}) END "
+        f"AS {_quoted(s.column)}"
+        for s in state.sums
+    ]
+    values = groups.selectExpr(*map(_quoted, (*state.groups, *state.counts)), *sums)
+    visible = [f"{text} AS {_quoted(name)}" for name, text in state.outputs]
+    return values.selectExpr(*visible, *(_quoted(name) for name, _ in state.hidden))
+
+
+def _wide(kind: str) -> str:
+    """A decimal type that sums of this type are added up in."""
+    scale = kind.rstrip(")").partition(",")[2] if kind.startswith("decimal") else "0"
+    return f"decimal(38,{scale})"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"
+
+
+def in_driver(
+    spark: SparkSession,
+    table: Table,
+    strategy: Weighted,
+    upstreams: Mapping[TableName, Table],
+    heads: Heads,
+    deltas: Mapping[TableName, Delta],
+) -> pa.Table:
+    """The table's net change for a small change of its upstreams.
+
+    Args:
+        deltas: one change per key.
+    Raises:
+        TooLarge: more rows than the driver's limits would come there.
+        TooWide: the change can touch any row.
+    """
+    schema = table.store.schema
+    if not any(d.rows is not None and d.rows.num_rows for d in deltas.values()):  # all was undone again
+        return arrow_schema((*schema.stored, (KIND, "string"))).empty_table()
+    sides = _sides(table, strategy, upstreams, heads, deltas)
+    frames = [_partial(spark, table, strategy, upstreams, side) for side in sides]
+    stored, old, new = _stored(spark, table, strategy, sides, frames)
+    before = local(spark, stored, schema.stored)
+    after = with_violations(merged(strategy.state, dict(schema.stored), before, old, new), table.spec)
+    result = after.toArrow()
+    check_violations(result, table)
+    return diff_local(stored, result, schema, table=str(table.name))
+
+
+def _sides(
+    table: Table,
+    strategy: Weighted,
+    upstreams: Mapping[TableName, Table],
+    heads: Heads,
+    deltas: Mapping[TableName, Delta],
+) -> tuple[list[pa.Table], list[pa.Table]]:
+    """The rows of every leaf around the change, as they were and as they are; all others cancel."""
+    names = [r.upstream for r in table.spec.references]
+    changes = {
+        i: rows
+        for i, n in enumerate(names)
+        if n in deltas and (rows := deltas[n].rows) is not None and rows.num_rows  # type: ignore[index]
+    }
+    if strategy.cells is None:
+        return [images(changes[0], *_BEFORE)], [images(changes[0], *_AFTER)]
+    schemas = [upstreams[n].store.schema for n in names]  # type: ignore[index]
+    if not alike(strategy.cells, schemas):
+        raise TooLarge
+    rows_now = [heads[n] for n in names]  # type: ignore[index]
+    affected = touched_cells(strategy.cells, changes, Rows(rows_now, changes))
+    was = restricted(strategy.cells, _Before(rows_now, changes, [s.key for s in schemas]), affected)
+    now = restricted(strategy.cells, Rows(rows_now), affected)
+    return [was[i] for i in range(len(names))], [now[i] for i in range(len(names))]
+
+
+class _Before(Rows):
+    """The rows of a query's leaves before a net change of them."""
+
+    def __init__(
+        self, heads: Sequence[Head], changes: Mapping[int, pa.Table], keys: Sequence[tuple[str, ...]]
+    ) -> None:
+        super().__init__(heads)
+        self._key = keys
+        self._old = {i: images(rows, *_BEFORE) for i, rows in changes.items()}
+        self._changed = {i: set(tuples(rows, keys[i])) for i, rows in changes.items()}
+
+    def find(self, reference: int, columns: Sequence[str], keys: KeySet) -> pa.Table:
+        now = self._unchanged(reference, super().find(reference, columns, keys))
+        if reference not in self._old:
+            return now
+        old = local_semi_join(self._old[reference].select(now.column_names), columns, keys)
+        return pa.concat_tables([now, old])
+
+    def read(self, reference: int) -> pa.Table:
+        now = self._unchanged(reference, super().read(reference))
+        if reference not in self._old:
+            return now
+        return pa.concat_tables([now, self._old[reference].select(now.column_names)])
+
+    def _unchanged(self, reference: int, rows: pa.Table) -> pa.Table:
+        return anti_join(rows, self._key[reference], self._changed.get(reference, set()))
+
+
+def _partial(
+    spark: SparkSession,
+    table: Table,
+    strategy: Weighted,
+    upstreams: Mapping[TableName, Table],
+    side: list[pa.Table],
+) -> DataFrame:
+    """The state of the groups of these rows alone. Other columns are left out: they may fail on a part."""
+    names = [r.upstream for r in table.spec.references]
+    schemas = [upstreams[n].store.schema for n in names]  # type: ignore[index]
+    inputs = [
+        local(spark, rows, used_columns(table.stored_query, schema.columns))
+        for rows, schema in zip(side, schemas, strict=True)
+    ]
+    return _states(run(spark, table.stored_query, inputs), table, strategy)
+
+
+def _states(rows: DataFrame, table: Table, strategy: Weighted) -> DataFrame:
+    key = table.store.schema.key if strategy.state.grouped else ()
+    return rows.select(*map(_quoted, dict.fromkeys((*strategy.state.columns, *key))))
+
+
+def _stored(
+    spark: SparkSession,
+    table: Table,
+    strategy: Weighted,
+    sides: Sequence[list[pa.Table]],
+    frames: list[DataFrame],
+) -> tuple[pa.Table, DataFrame, DataFrame]:
+    """The stored rows of the touched groups, and the aggregates of both sides."""
+    head, key = table.store.head(), table.store.schema.key
+    old, new = frames
+    if not strategy.state.grouped:
+        return head.read(), old, new
+    keys: KeySet = set()
+    if strategy.located is not None:  # the rows themselves tell the groups
+        for side in sides:
+            keys.update(tuples(side[strategy.located.reference], strategy.located.columns))
+    else:
+        old, new = _collected(spark, old, new, keys, key)
+    stored = head.find(key, keys)
+    if stored.num_rows > ROWS_LIMIT:
+        raise TooLarge
+    return stored, old, new
+
+
+def _collected(
+    spark: SparkSession, old: DataFrame, new: DataFrame, keys: KeySet, key: tuple[str, ...]
+) -> tuple[DataFrame, DataFrame]:
+    """Both sides computed in one job; their key values are added to `keys`."""
+    from pyspark.sql import functions as F
+
+    both = old.withColumn("_side", F.lit(0)).unionAll(new.withColumn("_side", F.lit(1))).toArrow()
+    keys.update(tuples(both, key))
+    columns = tuple((f.name, f.dataType.simpleString()) for f in old.schema.fields)
+    first, second = (both.filter(pc.equal(both.column("_side"), i)) for i in (0, 1))
+    return local(spark, first, columns), local(spark, second, columns)
+
+
+def on_cluster(
+    spark: SparkSession,
+    table: Table,
+    strategy: Weighted,
+    upstreams: Mapping[TableName, Table],
+    current: Mapping[TableName, DataFrame],
+    changes: Mapping[TableName, DataFrame],
+    keep: Kept,
+) -> DataFrame:
+    """As `in_driver`, as a Spark plan.
+
+    Args:
+        current: upstream rows at the target cut, visible columns.
+        changes: one change per key, stored columns and `_kind`; upstreams without a change are left out.
+    """
+    schema, key = table.store.schema, table.store.schema.key
+    names = [r.upstream for r in table.spec.references]
+    changed = {i: changes[n] for i, n in enumerate(names) if n in changes}  # type: ignore[index]
+    rows_now = [current[n] for n in names]  # type: ignore[index]
+    if strategy.cells is not None:
+        affected = keep(cluster.touched_cells(strategy.cells, rows_now, changed))
+        rows_before = [
+            _before(rows, changed.get(i), upstreams[n])  # type: ignore[index]
+            for i, (n, rows) in enumerate(zip(names, rows_now, strict=True))
+        ]
+        sides = [cluster.restricted(strategy.cells, rows, affected) for rows in (rows_before, rows_now)]
+    else:
+        columns = rows_now[0].columns
+        rows = changed[0]
+        sides = [[rows.where(rows[KIND].isin(*kinds)).select(*columns)] for kinds in (_BEFORE, _AFTER)]
+    old, new = (_states(run(spark, table.stored_query, side), table, strategy) for side in sides)
+    stored = table.store.frame(spark)
+    if strategy.state.grouped:
+        keys = old.select(*map(_quoted, key)).unionAll(new.select(*map(_quoted, key)))
+        stored = semi_join(stored, key, keys, null_safe=True)
+    after = merged(strategy.state, dict(schema.stored), stored, old, new)
+    return diff_frame(stored, after, schema)
+
+
+def _before(current: DataFrame, changes: DataFrame | None, upstream: Table) -> DataFrame:
+    """The rows of a leaf before a net change of it."""
+    if changes is None:
+        return current
+    schema = upstream.store.schema
+    old = changes.where(changes[KIND].isin(*_BEFORE)).select(*schema.names)
+    kept = semi_join(current, schema.key, changes.select(*schema.key), null_safe=True, how="left_anti")
+    return kept.unionAll(old)

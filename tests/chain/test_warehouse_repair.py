@@ -1,0 +1,122 @@
+"""Cascades, repairs and subscribers in the real stack, while the shop goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from chain_support import eventually
+from deltalake import DeltaTable, write_deltalake
+from running_shop import Shop
+
+from headrace.results import CascadeResult, ParityResult
+from headrace.store.schema import BACKFILL, ORIGIN
+from headrace.subscription import ChangeBatch, batches
+
+HOURS = "SELECT DISTINCT logdate FROM dws.gmv_hour ORDER BY logdate"
+
+
+@pytest.fixture
+def old_hours(shop: Shop) -> list[str]:
+    """Hours that the load, which writes around now, mostly leaves alone."""
+    shop.wait_caught_up()
+    hours: list[str] = shop.client.query(HOURS).column(0).to_pylist()
+    return hours[10:14]
+
+
+def damage(shop: Shop, table: str, key: tuple[str, Any], column: str, value: Any) -> int:
+    """Another engine, which knows nothing of headrace, writes into rows of a snapshot; returns how many."""
+    path, (name, wanted) = str(shop.path(table, "snapshot")), key
+    held = DeltaTable(path)
+    rows = held.to_pyarrow_table()
+    rows = rows.filter(pc.equal(rows.column(name), wanted))
+    place = rows.schema.get_field_index(column)
+    field = rows.schema.field(place)
+    wrong = rows.set_column(place, field, pa.array([value] * rows.num_rows, field.type))
+    partitions = held.metadata().partition_columns or None
+    write_deltalake(path, wrong, mode="overwrite", predicate=f"{name} = {wanted!r}", partition_by=partitions)
+    return rows.num_rows
+
+
+def verified(shop: Shop, statement: str) -> list[ParityResult]:
+    return [ParityResult.model_validate(result) for result in shop.client.run(statement).result]
+
+
+def test_a_cascade_under_load_ends_with_its_proof(shop: Shop, old_hours: list[str]) -> None:
+    first, last = old_hours[0], old_hours[-1]
+    hours = f"logdate BETWEEN '{first}' AND '{last}'"
+    statement = f"ALTER MATERIALIZED TABLE dwd.orders REFRESH PARTITION ({hours}) CASCADE"
+    dry = CascadeResult.model_validate(shop.client.run(f"{statement} DRY RUN").result)
+    assert dry.dry_run and all(t.refreshed is None for t in dry.tables)
+    with shop.load(seed=21):
+        before = shop.status()
+        result = CascadeResult.model_validate(shop.client.run(statement).result)
+        eventually(
+            "the stream goes on",
+            lambda: shop.status()["dws.user_hour"].version > before["dws.user_hour"].version,
+        )
+    assert [t.table for t in result.tables] == [t.table for t in dry.tables]
+    assert result.tables[0].table == "dwd.orders"
+    assert {"dws.user_hour", "dws.gmv_hour"} <= {t.table for t in result.tables}
+    for table in result.tables:
+        assert table.proof and all(p.equal for p in table.proof), table
+        assert table.refreshed is not None and not table.refreshed.inserted + table.refreshed.deleted
+    shop.verify("dwd.orders", "dws.user_hour", "dws.gmv_hour")
+
+
+def test_what_another_engine_damaged_is_repaired_under_load(shop: Shop, old_hours: list[str]) -> None:
+    hour = old_hours[0]
+    eventually("compaction", lambda: shop.status()["dws.gmv_hour"].tail_rows == 0)
+    assert damage(shop, "dws.gmv_hour", ("logdate", hour), "orders", 77_777) == 1
+    with shop.load(seed=22):
+        found = verified(shop, "VERIFY dws.gmv_hour")
+        assert [(r.equal, r.missing, r.extra) for r in found] == [(False, 1, 1)]
+        assert any(row.row["logdate"] == hour for row in found[0].sample)
+        [repaired] = verified(shop, "VERIFY dws.gmv_hour REPAIR")
+        assert repaired.equal and repaired.repaired is not None
+        assert repaired.repaired.partitions == [hour]
+    shop.verify("dws.gmv_hour")
+
+
+def test_a_stg_table_is_repaired_from_its_source(shop: Shop) -> None:
+    shop.wait_caught_up()
+    eventually("compaction", lambda: shop.status()["stg.users"].tail_rows == 0)
+    assert damage(shop, "stg.users", ("user_id", 7), "city", "Atlantis") == 1
+    with shop.load(seed=23):
+        found = {(r.table, r.against): r for r in verified(shop, "VERIFY stg.users REPAIR")}
+        assert all(r.equal for r in found.values())
+        assert any(r.repaired is not None for r in found.values())
+    shop.verify("stg.users")
+
+
+def test_a_subscriber_that_folds_has_the_table(shop: Shop) -> None:
+    table, key = "dws.user_hour", ("user_id", "logdate")
+    held: dict[tuple[Any, ...], dict[str, Any]] = {}
+    through = -1
+
+    def fold(found: Iterator[ChangeBatch]) -> int:
+        newest = through
+        for batch in found:
+            for row in batch.rows.to_pylist():
+                at = tuple(row[column] for column in key)
+                if row["_kind"].startswith("+"):
+                    held[at] = {name: value for name, value in row.items() if not name.startswith("_")}
+                else:
+                    del held[at]
+            newest = batch.through
+        return newest
+
+    through = fold(batches(shop.client, table, from_version="snapshot", follow=False, reader="folder"))
+    assert through > 0
+    with shop.load(seed=24):
+        shop.wait_advanced(table, by=2)
+    shop.wait_caught_up()
+    assert fold(batches(shop.client, table, from_version=None, follow=False, reader="folder")) > through
+    live = shop.client.query(f"SELECT * FROM {table}").to_pylist()
+    assert sorted(map(repr, held.values())) == sorted(map(repr, live))
+    [reader] = [r for r in shop.client.run(f"SHOW READERS {table}").result if r["reader"] == "folder"]
+    assert reader["position"] == shop.status()[table].version
+    assert BACKFILL not in set(shop.client.query(f"CHANGES {table}").column(ORIGIN).to_pylist())

@@ -1,0 +1,268 @@
+"""Scenarios: a few tables, and steps that change their sources, with what must hold after each step.
+
+The files of `tests/scenarios` are scenarios with expected rows; the property test makes scenarios at random
+and prints a failing one in the same form.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from harness import Captured, Harness, Row, partitioned_by
+
+from headrace.engine.compaction import compact
+from headrace.engine.parity import verify_batch
+from headrace.engine.query import local, run
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A derived table: its query, primary key and the column of hour labels it is partitioned by."""
+
+    sql: str
+    key: tuple[str, ...]
+    partition: str | None = None
+
+    def layer(self, name: str) -> str:
+        clause = partitioned_by(self.partition) if self.partition else ""
+        return (
+            f"CREATE MATERIALIZED TABLE {name} (PRIMARY KEY ({', '.join(self.key)})) {clause} "
+            f"FRESHNESS = INTERVAL '10' SECOND AS {self.sql}"
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens, in this order; all of `changes` are committed by the source at once.
+
+    Args:
+        changes: `("put", source table, values in column order)` or `("delete", source table, key)`, in order.
+        feed: source tables whose waiting events reach the warehouse in this micro-batch; None for all.
+        advance: how many derived tables follow, upstreams first; None for all. Those left out lag behind.
+        fails: the derived table whose refresh must fail, and the name of the error class.
+        compact: tables whose tail is folded into the snapshot.
+        backfill: `(table, first label, last label)`; without labels the whole table. All tables follow.
+        reopen: the warehouse server is restarted.
+        expect: the rows that tables must hold in the end.
+    """
+
+    changes: tuple[tuple[str, str, tuple[Any, ...]], ...] = ()
+    feed: tuple[str, ...] | None = None
+    advance: int | None = None
+    fails: tuple[str, str] | None = None
+    compact: tuple[str, ...] = ()
+    backfill: tuple[str, str | None, str | None] | None = None
+    reopen: bool = False
+    expect: Mapping[str, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Sources, derived tables (upstreams first) and steps.
+
+    Args:
+        known: why this is known to fail at present, or None.
+    """
+
+    sources: Mapping[str, Captured]
+    tables: Mapping[str, Declared]
+    steps: tuple[Step, ...]
+    about: str = ""
+    known: str | None = None
+
+    def layers(self) -> dict[str, str]:
+        return {name.replace(".", "/"): table.layer(name) for name, table in self.tables.items()}
+
+    def text(self) -> str:
+        """The scenario as a file of `tests/scenarios`."""
+        return yaml.safe_dump(
+            {
+                "about": self.about,
+                "sources": {n: _plain(c) for n, c in self.sources.items()},
+                "tables": {n: _plain(t) for n, t in self.tables.items()},
+                "steps": [_plain_step(s) for s in self.steps],
+            },
+            sort_keys=False,
+            width=110,
+            default_flow_style=None,
+        )
+
+
+def _plain(declared: Captured | Declared) -> dict[str, Any]:
+    found = {f.name: getattr(declared, f.name) for f in fields(declared)}
+    if isinstance(declared, Captured):
+        found["columns"] = dict(declared.columns)
+    return {n: list(v) if isinstance(v, tuple) else v for n, v in found.items() if v is not None}
+
+
+def _plain_step(step: Step) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if step.changes:
+        found["changes"] = [{kind: {table: list(values)}} for kind, table, values in step.changes]
+    for name in ("feed", "advance", "fails", "compact", "backfill", "reopen"):
+        value = getattr(step, name)
+        if value is not None and value is not False and value != ():
+            found[name] = list(value) if isinstance(value, tuple) else value
+    if step.expect:
+        found["expect"] = {t: [list(r) for r in rows] for t, rows in step.expect.items()}
+    return found
+
+
+def load(path: Path) -> Scenario:
+    """Read a scenario file. Names that no scenario has are an error."""
+    read = yaml.safe_load(path.read_text())
+    _known(read, {"about", "known", "sources", "tables", "steps"}, path)
+    sources = {
+        name: Captured(tuple(s["columns"].items()), tuple(s["key"]), s.get("partition"))
+        for name, s in read["sources"].items()
+    }
+    tables = {
+        name: Declared(t["sql"].strip(), tuple(t["key"]), t.get("partition"))
+        for name, t in read["tables"].items()
+    }
+    steps = tuple(_step(s, path) for s in read["steps"])
+    return Scenario(sources, tables, steps, read["about"].strip(), read.get("known"))
+
+
+def _known(read: Mapping[str, Any], names: set[str], path: Path) -> None:
+    if unknown := set(read) - names:
+        raise ValueError(f"{path}: unknown {sorted(unknown)}; a scenario has {sorted(names)}")
+
+
+def _step(read: dict[str, Any], path: Path) -> Step:
+    _known(read, {f.name for f in fields(Step)}, path)
+    changes = []
+    for change in read.get("changes", ()):
+        ((kind, target),) = change.items()
+        ((table, values),) = target.items()
+        if kind not in ("put", "delete"):
+            raise ValueError(f"{path}: a change is `put` or `delete`, not `{kind}`")
+        changes.append((kind, table, tuple(values)))
+    backfill = read.get("backfill")
+    return Step(
+        changes=tuple(changes),
+        feed=tuple(read["feed"]) if read.get("feed") is not None else None,
+        advance=read.get("advance"),
+        fails=tuple(read["fails"]) if read.get("fails") else None,
+        compact=tuple(read.get("compact", ())),
+        backfill=(backfill[0], *(backfill[1:] or (None, None))) if backfill else None,
+        reopen=bool(read.get("reopen")),
+        expect={t: tuple(map(tuple, rows)) for t, rows in (read.get("expect") or {}).items()},
+    )
+
+
+class Play:
+    """A scenario being played on a warehouse."""
+
+    def __init__(self, warehouse: Harness, scenario: Scenario) -> None:
+        self.warehouse = warehouse
+        self.scenario = scenario
+        self.lagging = False
+        """Whether some table stands behind its source."""
+
+    def run(self, step: Step) -> None:
+        """Do what the step says; its expectations are the caller's."""
+        warehouse = self.warehouse
+        for kind, table, values in step.changes:
+            self._change(kind, table, values)
+        self._feed(step.feed)
+        if step.fails is None:
+            self._advance(step.advance)
+        for name in step.compact:
+            compact(warehouse.sessions.batch, warehouse.table(name), run_id="test")
+        if step.backfill is not None:
+            warehouse.backfill(*step.backfill)
+            self._advance(None)
+        if step.reopen:
+            warehouse.open()
+
+    def _change(self, kind: str, table: str, values: tuple[Any, ...]) -> None:
+        source = self.warehouse.source
+        captured = self.scenario.sources[table]
+        if kind == "delete":
+            key = values if len(captured.key) > 1 else values[0]
+            if key in source.rows[table]:  # a shortened scenario may have lost the row
+                source.delete(table, key)
+        else:
+            row: Row = dict(zip([n for n, _ in captured.columns], values, strict=True))
+            source.put(table, **row)
+
+    def _feed(self, only: tuple[str, ...] | None) -> None:
+        events = self.warehouse.source.take()
+        now = [e for e in events if only is None or e.topic.rsplit(".", 1)[1] in only]
+        self.warehouse.source.events = [e for e in events if e not in now]
+        self.known = self.warehouse.feed(now)
+        self.lagging = len(now) < len(events)
+
+    def _advance(self, count: int | None) -> None:
+        self.warehouse.advance(self.known, tables=count)
+        self.known = {}
+        self.lagging = self.lagging or count is not None
+
+
+def differing(warehouse: Harness, *, proof: bool) -> Iterator[tuple[str, str]]:
+    """The derived tables that are not their SQL in batch at their frontier, each with what differs.
+
+    Args:
+        proof: by the warehouse's own proof, over Delta. It costs ten times as much as the query over the rows
+            that the driver holds, so otherwise it is left to tables whose upstreams have gone on since.
+    """
+    for table in warehouse.derived:
+        name = str(table.name)
+        upstreams = warehouse.registry.upstreams(table)
+        now = all(u.store.version == table.reached.get(str(n), 0) for n, u in upstreams.items())
+        if proof or not now or any(u.store.cold for u in (table, *upstreams.values())):
+            result = verify_batch(warehouse.sessions.batch, warehouse.registry, table)
+            if not result.equal:
+                yield name, f"missing {result.missing}, extra {result.extra}: {result.sample}"
+            continue
+        spark = warehouse.sessions.flow
+        heads = [upstreams[r.upstream].store for r in table.spec.references]  # type: ignore[index]
+        inputs = [local(spark, s.head().read(), s.schema.columns) for s in heads]
+        schema = table.store.schema
+        wanted = run(spark, table.spec, inputs).select(*schema.names).toArrow()
+        missing, extra = apart(Counter(rows_of(warehouse, name)), Counter(_tuples(wanted)))
+        if missing or extra:
+            yield name, f"missing {missing}, extra {extra}"
+
+
+def apart(held: Counter[Any], wanted: Counter[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
+    """What is missing in `held` and what it has too much, with how many times."""
+    return dict(wanted - held), dict(held - wanted)
+
+
+def _tuples(rows: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(c.to_pylist() for c in rows.columns), strict=True)) if rows.num_rows else []
+
+
+def rows_of(warehouse: Harness, name: str) -> list[tuple[Any, ...]]:
+    """A table's live rows without a Spark job: what look-ups read."""
+    store = warehouse.table(name).store
+    if store.cold:
+        return warehouse.rows(name)
+    return _tuples(store.head().read().select(list(store.schema.names)))
+
+
+def typed(warehouse: Harness, name: str, rows: tuple[tuple[Any, ...], ...]) -> list[tuple[Any, ...]]:
+    """Rows of a scenario file as values of the table's column types."""
+    kinds = [kind for _, kind in warehouse.table(name).store.schema.columns]
+    for row in rows:
+        assert len(row) == len(kinds), f"{name} has {len(kinds)} columns, expected row {row}"
+    return [
+        tuple(
+            Decimal(str(v)) if v is not None and k.startswith("decimal") else v
+            for v, k in zip(row, kinds, strict=True)
+        )
+        for row in rows
+    ]
+
+
+def scenario_files() -> Iterator[Path]:
+    yield from sorted((Path(__file__).parents[1] / "scenarios").glob("*.yml"))
