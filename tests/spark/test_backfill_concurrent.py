@@ -24,6 +24,9 @@ from headrace.store.schema import DELETE, KIND, UPDATE_BEFORE, VERSION
 
 TABLES = ("dwd/paid", "dwd/cities", "dws/by_user", "dws/by_city", "dws/top")
 ROUNDS = 5
+MOST_ROUNDS = 100
+"""The stream goes on as long as nothing was compacted, backfilled or corrected beside it."""
+
 SEED = 20261121
 
 
@@ -57,12 +60,12 @@ class Crowd:
                 self.done.set()
 
     def _stream(self, rounds: int, chance: random.Random) -> None:
-        for done in range(rounds):
+        for done in range(MOST_ROUNDS):
             for _ in range(6):
                 change(self.warehouse.source, chance)
             self.warehouse.step()
             print(f"round {done + 1}: {self.counts}", flush=True)
-            if self.done.is_set():
+            if self.done.is_set() or (done + 1 >= rounds and min(self.counts.values()) > 0):
                 return
 
     def _compactor(self, chance: random.Random) -> None:

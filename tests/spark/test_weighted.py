@@ -17,6 +17,7 @@ from headrace.engine import advance as advance_module
 from headrace.engine.backfill import backfill
 from headrace.engine.compaction import compact, write_local
 from headrace.engine.decide import history
+from headrace.engine.prepared import Queries
 from headrace.engine.rows import batch_rows
 from headrace.progress import Progress
 
@@ -170,16 +171,17 @@ def test_a_group_is_not_read_again(harness: Callable[..., Harness], monkeypatch:
     for key in (1, 2):
         made.source.put("orders", order_id=key, user_id=1, amount="1.00", hour=HOURS[0])
     made.step()
-    read: list[int] = []
-    from headrace.engine import weighted
+    read: dict[object, list[int]] = {}
+    kept = Queries.run
 
-    kept = weighted.local
-    monkeypatch.setattr(
-        weighted, "local", lambda s, rows, columns: read.append(rows.num_rows) or kept(s, rows, columns)
-    )
+    def noting(self: Queries, spark: Any, purpose: object, inputs: Any, build: Any) -> Any:
+        read[purpose] = [rows.num_rows for rows, _ in inputs]
+        return kept(self, spark, purpose, inputs, build)
+
+    monkeypatch.setattr(Queries, "run", noting)
     made.source.put("orders", order_id=2, user_id=1, amount="5.00", hour=HOURS[0])
     made.step()
-    assert read == [1, 1, 1]  # old image, new image, stored group
+    assert read["weighted"] == [1, 1, 1]  # stored group, old image, new image
     assert made.rows("dws.by_user") == [(1, HOURS[0], 2, Decimal("6.00"), 3)]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.engine.prepared import Queries
 from headrace.sources.envelope import ENVELOPE, Event
 from headrace.store.frontier import Offsets, decode_offsets
 
@@ -51,9 +52,19 @@ def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> D
     )
 
 
-def collect(parsed: DataFrame) -> list[Event]:
-    """The batch's events in the driver: for small batches."""
-    table = parsed.select(*_COLUMNS).toArrow()
+_RAW = (
+    ("topic", "string"), ("partition", "int"), ("offset", "bigint"), ("key", "binary"), ("value", "binary"),
+)  # fmt: skip
+
+
+def collect(spark: SparkSession, queries: Queries, messages: DataFrame) -> list[Event]:
+    """The batch's events in the driver: for small batches.
+
+    Args:
+        queries: of the flow; parsing is planned once, unlike the read, which is another for each batch.
+    """
+    raw = messages.select(*[name for name, _ in _RAW]).toArrow()
+    table = queries.run(spark, "events", [(raw, _RAW)], lambda frames: parse(frames[0]).select(*_COLUMNS))
     return [Event(*row) for row in zip(*(table.column(c).to_pylist() for c in _COLUMNS), strict=True)]
 
 

@@ -67,7 +67,7 @@ class CatchUp:
         if gap <= SMALL:
             if table.store.cold:
                 compact(self._sessions.batch, table, run_id=run_id)
-            events = batches.collect(batches.parse(messages))
+            events = batches.collect(self._sessions.flow, table.queries, messages)
             ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
         else:
             ingest_frame(

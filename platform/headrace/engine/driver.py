@@ -6,13 +6,14 @@ A change of a few rows costs a few look-ups and one local query, whatever the ta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.diff import diff_local
-from headrace.engine.query import VIOLATED, local, run, used_columns, with_violations
+from headrace.engine.query import VIOLATED, run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
 from headrace.errors import ConstraintViolated
@@ -37,26 +38,28 @@ def row_changes(spark: SparkSession, table: Table, upstream: Table, delta: Delta
     """ROW: the query over the old images gives the rows that go, over the new images those that come."""
     assert delta.rows is not None
     columns = upstream.store.schema.columns
-    old = local(spark, images(delta.rows, UPDATE_BEFORE, DELETE), columns)
-    new = local(spark, images(delta.rows, UPDATE_AFTER, INSERT), columns)
-    before, after = run_pair(spark, table, [old], [new])
-    return diff_local(before, after, table.store.schema, table=str(table.name))
-
-
-def run_pair(
-    spark: SparkSession, table: Table, old: list[DataFrame], new: list[DataFrame]
-) -> tuple[pa.Table, pa.Table]:
-    """The query over two inputs in one Spark job. FAIL constraints hold for the new rows."""
-    from pyspark.sql import functions as F
-
-    before = with_violations(run(spark, table.stored_query, old), table.spec).withColumn("_side", F.lit(0))
-    after = with_violations(run(spark, table.stored_query, new), table.spec).withColumn("_side", F.lit(1))
-    both = before.unionAll(after).toArrow()
+    inputs = [
+        (images(delta.rows, UPDATE_BEFORE, DELETE), columns),
+        (images(delta.rows, UPDATE_AFTER, INSERT), columns),
+    ]
+    both = table.queries.run(spark, "row", inputs, partial(_both_sides, spark, table))
     sides = both.column("_side")
     result = both.filter(pc.equal(sides, 1))
     check_violations(result, table)
     names = [n for n in both.column_names if n != "_side" and not n.startswith(VIOLATED)]
-    return both.filter(pc.equal(sides, 0)).select(names), result.select(names)
+    before, after = both.filter(pc.equal(sides, 0)).select(names), result.select(names)
+    return diff_local(before, after, table.store.schema, table=str(table.name))
+
+
+def _both_sides(spark: SparkSession, table: Table, inputs: list[DataFrame]) -> DataFrame:
+    """The query over two inputs, told apart by `_side`. FAIL constraints hold for the new rows."""
+    from pyspark.sql import functions as F
+
+    sides = [
+        with_violations(run(spark, table.stored_query, [rows]), table.spec).withColumn("_side", F.lit(i))
+        for i, rows in enumerate(inputs)
+    ]
+    return sides[0].unionAll(sides[1])
 
 
 def check_violations(result: pa.Table, table: Table) -> None:
@@ -98,7 +101,8 @@ def affected_changes(
             compare in Python as in Spark.
         TooWide: the change can touch any row.
     """
-    affected, result = affected_rows(spark, table, table.stored_query, strategy, upstreams, heads, deltas)
+    spec = table.stored_query
+    affected, result = affected_rows(spark, table, "affected", spec, strategy, upstreams, heads, deltas)
     old = table.store.head().find(strategy.columns, affected)
     if old.num_rows > ROWS_LIMIT:
         raise TooLarge
@@ -109,6 +113,7 @@ def affected_changes(
 def affected_rows(
     spark: SparkSession,
     table: Table,
+    purpose: str,
     spec: TableSpec,
     strategy: AffectedKeys | AffectedPartitions,
     upstreams: Mapping[TableName, Table],
@@ -117,6 +122,8 @@ def affected_rows(
 ) -> tuple[KeySet, pa.Table]:
     """The cells that the change touches, and what the query of `spec` gives for them.
 
+    Args:
+        purpose: a name for `spec` among the table's queries.
     Raises:
         TooLarge, TooWide: see `affected_changes`.
     """
@@ -132,8 +139,10 @@ def affected_rows(
     now = [heads[n] for n in names]  # type: ignore[index]
     affected = touched_cells(strategy.cells, changes, Rows(now, changes))
     found = restricted(strategy.cells, Rows(now), affected)
-    inputs = [local(spark, found[i], used_columns(spec, s.columns)) for i, s in enumerate(schemas)]
-    return affected, with_violations(run(spark, spec, inputs), spec).toArrow()
+    inputs = [(found[i], used_columns(spec, s.columns)) for i, s in enumerate(schemas)]
+    return affected, table.queries.run(
+        spark, purpose, inputs, lambda frames: with_violations(run(spark, spec, frames), spec)
+    )
 
 
 class Rows:

@@ -25,6 +25,7 @@ from headrace.engine.failpoints import failpoint
 from headrace.engine.gate import Gate, at_rest
 from headrace.engine.ingest import ingest
 from headrace.engine.ingest_cluster import Loaded, ingest_frame
+from headrace.engine.prepared import Queries
 from headrace.engine.session import use_pool
 from headrace.engine.table import Delta, Registry, Table
 from headrace.errors import NeedsResync, TransientError
@@ -114,6 +115,7 @@ class Flow:
         self._pool = ThreadPoolExecutor(
             WIDTH, f"flow-{name}", initializer=partial(use_pool, sessions.flow, "flow")
         )
+        self._queries = Queries()
         self._loading: set[str] = set()
         consumed = {u for t in tables for u in registry.upstreams(t)}
         declared = [t.spec.freshness.total_seconds() for t in tables if t.spec.freshness]
@@ -225,8 +227,7 @@ class Flow:
                 return  # stopping; the tables' frontiers say where to go on
             ends = batches.end_offsets(self._checkpoint, batch_id)
             if batches.size(self.position, ends) <= SMALL:
-                events = batches.collect(batches.parse(messages))
-                self._note_reads(events)
+                events = self._events(messages)
                 events, ends = self._gate.admit(events, ends)
                 self._small(events, ends, batch_id)
             else:
@@ -256,13 +257,15 @@ class Flow:
             self._sessions.flow, table, events, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )
 
-    def _note_reads(self, events: Iterable[Event]) -> None:
-        """Which topics stand within Debezium's snapshot."""
+    def _events(self, messages: DataFrame) -> list[Event]:
+        """The messages' events; notes which topics stand within Debezium's snapshot."""
+        events = batches.collect(self._sessions.flow, self._queries, messages)
         for event in events:
             if event.op == "r" and event.snapshot not in LAST_READ:
                 self._loading.add(event.topic)
             elif event.op is not None:
                 self._loading.discard(event.topic)
+        return events
 
     def _large(self, ends: Offsets, batch_id: int) -> None:
         def refresh(table: Table) -> Delta | None:
@@ -289,8 +292,7 @@ class Flow:
             return None
         messages = batches.read(self._sessions.batch, self._bootstrap, start, end)
         if batches.size(start, end) <= SMALL:
-            events = batches.collect(batches.parse(messages))
-            self._note_reads(events)
+            events = self._events(messages)
             delta = self._ingest_events(table, events, end, batch_id)
             return None if delta is None else Loaded(delta, loading=topic in self._loading)
         return ingest_frame(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.query import VIOLATED, local, run, with_violations
+from headrace.engine.query import VIOLATED, run, with_violations
 from headrace.engine.table import Table
 from headrace.sources.envelope import NetChange
 from headrace.sources.postgres import SourceSchema
@@ -18,6 +18,8 @@ from headrace.store.lookup import tuples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_TEXTS = (("_image", "bigint"), ("_role", "int"), ("_json", "string"))
 
 _BEFORE, _AFTER, _KEY = 0, 1, 2
 """What an image is for: the row that goes, the row that comes, or only the typed key of a look-up."""
@@ -71,13 +73,29 @@ def run_images(spark: SparkSession, table: Table, nets: Sequence[NetChange]) -> 
 
     One query for both: at this size planning and starting a job cost more than its rows.
     """
+    assert table.source is not None
+    keys = [f"_key{i}" for i in range(len(table.source.key))]
+    inputs = [(_texts(nets), _TEXTS)]
+    found = table.queries.run(spark, "images", inputs, partial(_decoded, spark, table))
+    told = found.column("_side")
+    before, after, about = (found.filter(pc.equal(told, i)) for i in range(3))
+    numbers = about.column("_image").to_pylist()
+    rows = [n for n in found.column_names if n not in ("_side", "_image", "_bad", *keys)]
+    return Images(
+        dict(zip(numbers, tuples(about, keys), strict=True)),
+        {n: r for n, r in zip(numbers, about.column("_bad").to_pylist(), strict=True) if r is not None},
+        before.select([n for n in rows if not n.startswith(VIOLATED)]),
+        after.select(rows),
+    )
+
+
+def _decoded(spark: SparkSession, table: Table, texts: list[DataFrame]) -> DataFrame:
+    """Rows before, rows after and facts about each image, told apart by `_side`."""
     from pyspark.sql import functions as F
 
     assert table.source is not None
-    columns = source_columns(table.source)
-    names = [name for name, _ in columns]
-    json_rows = local(spark, _texts(nets), (("_image", "bigint"), ("_role", "int"), ("_json", "string")))
-    decoded = decode(json_rows, table.source, "_json")
+    names = [name for name, _ in source_columns(table.source)]
+    decoded = decode(texts[0], table.source, "_json")
     good = decoded.where("_bad IS NULL")
     sides = [
         with_violations(
@@ -88,16 +106,7 @@ def run_images(spark: SparkSession, table: Table, nets: Sequence[NetChange]) -> 
     key = table.source.key
     facts = decoded.select("_image", "_bad", *[F.col(c).alias(f"_key{i}") for i, c in enumerate(key)])
     marked = [side.withColumn("_side", F.lit(i)) for i, side in enumerate([*sides, facts])]
-    found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), marked).toArrow()
-    told = found.column("_side")
-    before, after, about = (found.filter(pc.equal(told, i)) for i in range(3))
-    numbers = about.column("_image").to_pylist()
-    return Images(
-        dict(zip(numbers, tuples(about, [f"_key{i}" for i in range(len(key))]), strict=True)),
-        {n: r for n, r in zip(numbers, about.column("_bad").to_pylist(), strict=True) if r is not None},
-        before.select([n for n in sides[0].columns if not n.startswith(VIOLATED)]),
-        after.select(sides[1].columns),
-    )
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), marked)
 
 
 def _texts(nets: Sequence[NetChange]) -> pa.Table:

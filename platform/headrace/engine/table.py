@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from headrace.engine.prepared import Queries
 from headrace.planner.choice import Decision
 from headrace.planner.classify import Change
 from headrace.planner.plan import Plan
@@ -54,6 +55,9 @@ class Table:
     def stored_query(self) -> TableSpec:
         """What to run for rows with all stored columns."""
         return self.extended or self.spec
+
+    queries: Queries = field(default_factory=Queries)
+    """What small changes of this table run, planned once."""
 
     decisions: deque[Decision] | None = None
     """Past decisions, oldest first; None before they were read back."""

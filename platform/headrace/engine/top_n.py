@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.engine import driver
 from headrace.engine.diff import diff_local
-from headrace.engine.query import local, with_violations
+from headrace.engine.query import with_violations
 from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, TooWide
 from headrace.planner.strategies import TopN
@@ -19,7 +19,7 @@ from headrace.store.lookup import anti_join
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _MARK = "_mark"
 
@@ -42,7 +42,7 @@ def top_changes(
         raise TooLarge
     schema = table.store.schema
     affected, found = driver.affected_rows(
-        spark, table, strategy.unlimited, strategy.inner, upstreams, heads, deltas
+        spark, table, "unlimited", strategy.unlimited, strategy.inner, upstreams, heads, deltas
     )
     stored = table.store.head().read()
     kept = anti_join(stored, strategy.inner.columns, affected)
@@ -67,11 +67,15 @@ def _ranked(spark: SparkSession, table: Table, strategy: TopN, *parts: pa.Table)
     schema = table.store.schema
     names = [*schema.stored_names, _MARK]
     rows = pa.concat_tables([part.select(names) for part in parts])
-    view = f"hr_{uuid.uuid4().hex}"
-    local(spark, rows, (*schema.stored, (_MARK, "int"))).createOrReplaceTempView(view)
-    try:
-        order = ", ".join((*strategy.order, _MARK))
-        first = spark.sql(f"SELECT * FROM {view} ORDER BY {order} LIMIT {strategy.limit + 1}")
-        return with_violations(first, table.spec).toArrow()
-    finally:
-        spark.catalog.dropTempView(view)
+    order = ", ".join((*strategy.order, _MARK))
+
+    def build(frames: list[DataFrame]) -> DataFrame:
+        view = f"hr_{uuid.uuid4().hex}"
+        frames[0].createOrReplaceTempView(view)
+        try:
+            first = spark.sql(f"SELECT * FROM {view} ORDER BY {order} LIMIT {strategy.limit + 1}")
+            return with_violations(first, table.spec)
+        finally:
+            spark.catalog.dropTempView(view)
+
+    return table.queries.run(spark, "ranked", [(rows, (*schema.stored, (_MARK, "int")))], build)

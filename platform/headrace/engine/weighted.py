@@ -7,8 +7,8 @@ overflow are its own. Sums are added up as decimals of full width: only their fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +19,8 @@ from headrace.engine.cluster import semi_join
 from headrace.engine.diff import diff_frame, diff_local
 from headrace.engine.driver import ROWS_LIMIT, Heads, Rows, check_violations, images
 from headrace.engine.kept import Kept
-from headrace.engine.query import local, run, used_columns, with_violations
+from headrace.engine.prepared import Columns
+from headrace.engine.query import run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
 from headrace.planner.state import State
@@ -37,13 +38,20 @@ _BEFORE, _AFTER = (UPDATE_BEFORE, DELETE), (UPDATE_AFTER, INSERT)
 
 
 def merged(
-    state: State, types: Mapping[str, str], stored: DataFrame, old: DataFrame, new: DataFrame
+    state: State,
+    types: Mapping[str, str],
+    stored: DataFrame,
+    old: DataFrame,
+    new: DataFrame,
+    *,
+    single: bool = False,
 ) -> DataFrame:
     """Groups of `stored` − `old` + `new` that have rows: visible columns, then hidden ones.
 
     Args:
         types: Spark type of every stored column.
         stored, old, new: at least the columns of the state; at most one row per group each.
+        single: add up in one partition: for few rows.
     """
     from pyspark.sql import functions as F
 
@@ -55,6 +63,8 @@ def merged(
 
     parts = [signed(stored, "+"), signed(old, "-"), signed(new, "+")]
     every = reduce(lambda a, b: a.unionAll(b), parts)
+    if single:
+        every = every.coalesce(1)
     totals = [F.coalesce(F.sum(_quoted(c)), F.lit(0)).alias(c) for c in wide]
     if state.grouped:
         assert state.rows is not None
@@ -101,11 +111,29 @@ def in_driver(
     if not any(d.rows is not None and d.rows.num_rows for d in deltas.values()):  # all was undone again
         return arrow_schema((*schema.stored, (KIND, "string"))).empty_table()
     sides = _sides(table, strategy, upstreams, heads, deltas)
-    frames = [_partial(spark, table, strategy, upstreams, side) for side in sides]
-    stored, old, new = _stored(spark, table, strategy, sides, frames)
-    before = local(spark, stored, schema.stored)
-    after = with_violations(merged(strategy.state, dict(schema.stored), before, old, new), table.spec)
-    result = after.toArrow()
+    columns = [
+        used_columns(table.stored_query, upstreams[r.upstream].store.schema.columns)  # type: ignore[index]
+        for r in table.spec.references
+    ]
+    inputs = [(rows, own) for side in sides for rows, own in zip(side, columns, strict=True)]
+    states = partial(_both_states, spark, table, strategy)
+    if strategy.state.grouped and strategy.located is None:  # first the groups, to find what is stored
+        inputs = _aggregated(spark, table, strategy, inputs, states)
+        states = tuple  # type: ignore[assignment]
+        touched = {key for rows, _ in inputs for key in tuples(rows, schema.key)}
+    else:
+        touched = _located(strategy, sides)
+    head = table.store.head()
+    stored = head.find(schema.key, touched) if strategy.state.grouped else head.read()
+    if stored.num_rows > ROWS_LIMIT:
+        raise TooLarge
+
+    def build(frames: list[DataFrame]) -> DataFrame:
+        old, new = states(frames[1:])
+        after = merged(strategy.state, dict(schema.stored), frames[0], old, new, single=True)
+        return with_violations(after, table.spec)
+
+    result = table.queries.run(spark, "weighted", [(stored, schema.stored), *inputs], build)
     check_violations(result, table)
     return diff_local(stored, result, schema, table=str(table.name))
 
@@ -164,63 +192,54 @@ class _Before(Rows):
         return anti_join(rows, self._key[reference], self._changed.get(reference, set()))
 
 
-def _partial(
-    spark: SparkSession,
-    table: Table,
-    strategy: Weighted,
-    upstreams: Mapping[TableName, Table],
-    side: list[pa.Table],
-) -> DataFrame:
-    """The state of the groups of these rows alone. Other columns are left out: they may fail on a part."""
-    names = [r.upstream for r in table.spec.references]
-    schemas = [upstreams[n].store.schema for n in names]  # type: ignore[index]
-    inputs = [
-        local(spark, rows, used_columns(table.stored_query, schema.columns))
-        for rows, schema in zip(side, schemas, strict=True)
-    ]
-    return _states(run(spark, table.stored_query, inputs), table, strategy)
+def _both_states(
+    spark: SparkSession, table: Table, strategy: Weighted, inputs: list[DataFrame]
+) -> tuple[DataFrame, DataFrame]:
+    """The state of the groups of the rows before alone, and of those now."""
+    leaves = len(table.spec.references)
+    old, new = (
+        _states(run(spark, table.stored_query, side), table, strategy)
+        for side in (inputs[:leaves], inputs[leaves:])
+    )
+    return old, new
 
 
 def _states(rows: DataFrame, table: Table, strategy: Weighted) -> DataFrame:
+    """The columns of the state. Others are left out: they may fail on a part of the rows."""
+    return rows.select(*map(_quoted, _state_columns(table, strategy)))
+
+
+def _state_columns(table: Table, strategy: Weighted) -> list[str]:
     key = table.store.schema.key if strategy.state.grouped else ()
-    return rows.select(*map(_quoted, dict.fromkeys((*strategy.state.columns, *key))))
+    return list(dict.fromkeys((*strategy.state.columns, *key)))
 
 
-def _stored(
+def _located(strategy: Weighted, sides: Sequence[list[pa.Table]]) -> KeySet:
+    """The touched groups where the rows themselves tell them."""
+    where = strategy.located
+    if where is None:
+        return set()
+    return {key for side in sides for key in tuples(side[where.reference], where.columns)}
+
+
+def _aggregated(
     spark: SparkSession,
     table: Table,
     strategy: Weighted,
-    sides: Sequence[list[pa.Table]],
-    frames: list[DataFrame],
-) -> tuple[pa.Table, DataFrame, DataFrame]:
-    """The stored rows of the touched groups, and the aggregates of both sides."""
-    head, key = table.store.head(), table.store.schema.key
-    old, new = frames
-    if not strategy.state.grouped:
-        return head.read(), old, new
-    keys: KeySet = set()
-    if strategy.located is not None:  # the rows themselves tell the groups
-        for side in sides:
-            keys.update(tuples(side[strategy.located.reference], strategy.located.columns))
-    else:
-        old, new = _collected(spark, old, new, keys, key)
-    stored = head.find(key, keys)
-    if stored.num_rows > ROWS_LIMIT:
-        raise TooLarge
-    return stored, old, new
-
-
-def _collected(
-    spark: SparkSession, old: DataFrame, new: DataFrame, keys: KeySet, key: tuple[str, ...]
-) -> tuple[DataFrame, DataFrame]:
-    """Both sides computed in one job; their key values are added to `keys`."""
+    inputs: Sequence[tuple[pa.Table, Columns]],
+    states: Callable[[list[DataFrame]], tuple[DataFrame, DataFrame]],
+) -> list[tuple[pa.Table, Columns]]:
+    """The states of both sides, computed in one job."""
     from pyspark.sql import functions as F
 
-    both = old.withColumn("_side", F.lit(0)).unionAll(new.withColumn("_side", F.lit(1))).toArrow()
-    keys.update(tuples(both, key))
-    columns = tuple((f.name, f.dataType.simpleString()) for f in old.schema.fields)
-    first, second = (both.filter(pc.equal(both.column("_side"), i)) for i in (0, 1))
-    return local(spark, first, columns), local(spark, second, columns)
+    def build(frames: list[DataFrame]) -> DataFrame:
+        old, new = states(frames)
+        return old.withColumn("_side", F.lit(0)).unionAll(new.withColumn("_side", F.lit(1)))
+
+    both = table.queries.run(spark, "weighted sides", inputs, build)
+    types = dict(table.store.schema.stored)
+    columns = tuple((name, types[name]) for name in _state_columns(table, strategy))
+    return [(both.filter(pc.equal(both.column("_side"), i)), columns) for i in (0, 1)]
 
 
 def on_cluster(

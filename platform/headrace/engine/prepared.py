@@ -1,0 +1,159 @@
+"""Queries that are planned once and run for every small input.
+
+For a few dozen rows analysis, optimization and planning of a query take much longer than its rows. A prepared
+query keeps Spark's physical plan and runs it again, as a second `collect` of one frame does. What changes is
+what its leaves read: a block of Spark's block manager, which is filled before a run and removed after it.
+
+That is exact as long as nothing in the plan keeps results of a run. Exchanges, broadcasts and subqueries do:
+a plan with an operator that is not known to be free of such state is not kept, its query is planned for each
+input. With every leaf in one partition aggregates and windows need none; joins do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.engine.query import local
+from headrace.store.schema import spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Columns = tuple[tuple[str, str], ...]
+Build = Callable[[list["DataFrame"]], "DataFrame"]
+"""The query over frames of its inputs. It may depend on nothing that differs between two runs."""
+
+MOST_ROWS = 20_000
+"""Input rows up to which a plan made without knowing them is good enough; more are planned for."""
+
+REPEATABLE = frozenset(
+    (
+        "Coalesce",
+        "Expand",
+        "Filter",
+        "Generate",
+        "GlobalLimit",
+        "HashAggregate",
+        "LocalLimit",
+        "LocalTableScan",
+        "ObjectHashAggregate",
+        "Project",
+        "Scan ExistingRDD",
+        "Sort",
+        "SortAggregate",
+        "TakeOrderedAndProject",
+        "Union",
+        "Window",
+        "WindowGroupLimit",
+    )
+)
+"""Physical operators that keep nothing of a run, by Spark's names for them."""
+
+_LEAVES = itertools.count()
+
+
+@dataclass
+class Queries:
+    """The prepared queries of one table, by what they are for. One thread runs one of them at a time."""
+
+    _known: dict[Hashable, _Prepared | None] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(
+        self,
+        spark: SparkSession,
+        purpose: Hashable,
+        inputs: Sequence[tuple[pa.Table, Columns]],
+        build: Build,
+    ) -> pa.Table:
+        """The query's rows.
+
+        Args:
+            purpose: what `build` computes; with the inputs' columns it says which query it is.
+            inputs: rows and the columns of them to use.
+        """
+        rows = [table for table, _ in inputs]
+        columns = tuple(c for _, c in inputs)
+        if sum(table.num_rows for table in rows) > MOST_ROWS:
+            return _planned_anew(spark, inputs, build)
+        key = (purpose, columns, id(spark))
+        with self._lock:
+            if key not in self._known:
+                found = _Prepared(spark, columns, build)
+                self._known[key] = found if found.repeatable else None
+            prepared = self._known[key]
+            if prepared is not None:
+                return prepared.run(rows)
+        return _planned_anew(spark, inputs, build)
+
+
+def _planned_anew(spark: SparkSession, inputs: Sequence[tuple[pa.Table, Columns]], build: Build) -> pa.Table:
+    return build([local(spark, rows, columns) for rows, columns in inputs]).toArrow()
+
+
+class _Leaf:
+    """An input of a prepared query: one block, read as one partition."""
+
+    def __init__(self, spark: SparkSession, columns: Columns) -> None:
+        from pyspark.sql import DataFrame
+
+        assert spark._jvm is not None
+        jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+        self._spark, self._columns = spark, columns
+        self._blocks = context.env().blockManager()
+        storage = jvm.org.apache.spark.storage
+        # Streams of Spark's old DStream API name their blocks so; nothing here has one.
+        self._block = storage.StreamBlockId(-1, next(_LEAVES))
+        self._level = storage.StorageLevel.MEMORY_AND_DISK()
+        self._tag = jvm.scala.reflect.ClassTag.apply(
+            jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
+        )
+        ids = spark.sparkContext._gateway.new_array(storage.BlockId, 1)  # type: ignore[union-attr]
+        ids[0] = self._block
+        source = jvm.org.apache.spark.rdd.BlockRDD(context, ids, self._tag)
+        schema = jvm.org.apache.spark.sql.types.DataType.fromJson(spark_type(columns).json())
+        made = spark._jsparkSession.internalCreateDataFrame(source, schema, False)
+        self.frame = DataFrame(made, spark).coalesce(1)
+
+    def fill(self, rows: pa.Table) -> None:
+        relation: Any = local(self._spark, rows, self._columns)._jdf.queryExecution().logical()
+        data = relation.data().iterator()
+        if not self._blocks.putIterator(self._block, data, self._level, True, self._tag):
+            raise RuntimeError(f"Spark's block manager did not take {rows.num_rows} rows")
+
+    def clear(self) -> None:
+        self._blocks.removeBlock(self._block, True)
+
+
+class _Prepared:
+    """One query and its physical plan."""
+
+    def __init__(self, spark: SparkSession, columns: Sequence[Columns], build: Build) -> None:
+        self._leaves = [_Leaf(spark, c) for c in columns]
+        self._frame = build([leaf.frame for leaf in self._leaves]).coalesce(1)
+        self.repeatable = _repeatable(self._frame._jdf.queryExecution().executedPlan())
+
+    def run(self, rows: Sequence[pa.Table]) -> pa.Table:
+        filled: list[_Leaf] = []
+        try:
+            for leaf, table in zip(self._leaves, rows, strict=True):
+                filled.append(leaf)
+                leaf.fill(table)
+            return self._frame.toArrow()
+        finally:
+            for leaf in filled:
+                leaf.clear()
+
+
+def _repeatable(plan: Any) -> bool:
+    """Whether a physical plan, a JVM object, gives what its leaves hold at each run."""
+    if plan.nodeName().strip() not in REPEATABLE or not plan.subqueries().isEmpty():
+        return False
+    children = plan.children()
+    return all(_repeatable(children.apply(i)) for i in range(children.size()))
