@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-
-from headrace.services import postgres
-from headrace.settings import Settings
 
 T = TypeVar("T")
 
@@ -35,32 +28,6 @@ def eventually(what: str, condition: Callable[[], T], *, timeout: float = 60) ->
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout:.0f} s: {what}; last: {last!r}")
         time.sleep(0.1)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
-
-
-@contextmanager
-def own_settings(project: Path, **settings: Any) -> Iterator[Settings]:
-    """Settings with data of their own on free ports; the data are removed at the end."""
-    # Not pytest's own folder: only its owner may enter that, and PostgreSQL runs as another user than root.
-    data = Path(tempfile.mkdtemp(prefix="headrace-chain-"))
-    data.chmod(0o711)
-    names = [name for name in Settings.model_fields if name.endswith("_port")]
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    own = Settings(project=project, data=data, postgres_url=None, **ports, **settings)
-    yield own
-    postgres.remove(own)
-    shutil.rmtree(data)
 
 
 @dataclass(frozen=True)

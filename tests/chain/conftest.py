@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chain_support import own_settings
 from running_shop import Shop, start_shop
 
+from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def stack_settings() -> Iterator[Settings]:
-    with own_settings(ROOT) as settings:
+    with scratch_settings(ROOT) as settings:
         yield settings
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chain_support import eventually, own_settings
+from chain_support import eventually
 from deltalake import DeltaTable
 
 from headrace.demo.load import LoadGenerator
@@ -19,6 +19,7 @@ from headrace.demo.waiting import not_caught_up
 from headrace.gateway.client import GatewayClient
 from headrace.results import ParityResult, TableStatus
 from headrace.services.program import Program
+from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
@@ -144,7 +145,7 @@ def start_shop(project: Path) -> Iterator[Shop]:
     """The layers of this repository over a shop of 2,000 orders, in an empty folder; stopped at the end."""
     shutil.copytree(ROOT / "layers", project / "layers")
     shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
-    with own_settings(project, compaction_interval_seconds=5.0, driver_memory="1g") as settings:
+    with scratch_settings(project, compaction_interval_seconds=5.0, driver_memory="1g") as settings:
         stack = Stack(settings)
         try:
             stack.up(only=["postgres"])

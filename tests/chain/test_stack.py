@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 import psutil
 import psycopg
 import pytest
-from chain_support import Event, Services, eventually, free_ports, reader
+from chain_support import Event, Services, eventually, reader
 
 from headrace.errors import TerminalError
 from headrace.services import processes
 from headrace.services.java import find_java
 from headrace.services.kafka import prepare_broker
+from headrace.services.scratch import free_ports
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics

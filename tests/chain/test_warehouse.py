@@ -13,7 +13,7 @@ import duckdb
 import psutil
 import psycopg
 import pytest
-from chain_support import eventually, free_ports
+from chain_support import eventually
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from running_shop import Shop
@@ -22,6 +22,7 @@ from headrace.gateway.client import GatewayClient, StatementRefused
 from headrace.results import RefreshResult, TableStatus
 from headrace.services import processes
 from headrace.services.catalogue import SERVICES
+from headrace.services.scratch import free_ports
 from headrace.store.commits import history
 from headrace.store.schema import BACKFILL, KIND, ORIGIN, VERSION
 

@@ -16,7 +16,7 @@ from headrace.bench import choices, feed, orders
 from headrace.bench.choices import AUTO, FULL, INCREMENTAL, Way
 from headrace.bench.orders import Orders
 from headrace.bench.report import Result, at_least, at_most, less_than
-from headrace.bench.suites import Options, project_files
+from headrace.bench.suites import Bench, project_files
 from headrace.bench.warehouse import Warehouse, open_warehouse
 from headrace.engine.parity import verify_batch
 from headrace.engine.table import Table
@@ -27,6 +27,8 @@ from headrace.store.schema import INSERT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+ROWS = 10_000_000
 
 SMALL_SHARE = 0.0001
 SMALL_BAR = 0.10
@@ -133,21 +135,24 @@ class _Bench:
         return {name: median(seconds) for name, seconds in found.items()}
 
 
-def run(spark: SparkSession, directory: Path, options: Options, tell: Callable[[str], None]) -> list[Result]:
+def run(bench: Bench) -> list[Result]:
     """See `headrace.bench.suites.Suite`."""
-    shape = Orders(options.rows)
+    options, directory = bench.options, bench.directory
+    shape = Orders(options.rows or ROWS)
     _write_project(directory)
-    warehouse = open_warehouse(spark, directory, lambda project: {s: _schema(s) for s in project.sources()})
+    warehouse = open_warehouse(
+        bench.spark, directory, lambda project: {s: _schema(s) for s in project.sources()}
+    )
     copies = {way: warehouse.table(f"dws.{name}") for way, name in COPIES.items()}
-    bench = _Bench(warehouse, shape, copies, options.seed, tell, new_id=shape.rows)
+    copied = _Bench(warehouse, shape, copies, options.seed, bench.tell, new_id=shape.rows)
     everywhere, oldest = range(shape.hours), range(shape.hours // 10)
-    bench.load(0, shape.rows // 10)
-    tenth = bench.medians("0.01 % of the keys, a tenth of the history", SMALL_SHARE, oldest)
-    bench.load(shape.rows // 10, shape.rows)
-    whole = bench.medians("0.01 % of the keys, the whole history", SMALL_SHARE, oldest)
-    spread = bench.medians("0.01 % of the keys, in all hours", SMALL_SHARE, everywhere)
+    copied.load(0, shape.rows // 10)
+    tenth = copied.medians("0.01 % of the keys, a tenth of the history", SMALL_SHARE, oldest)
+    copied.load(shape.rows // 10, shape.rows)
+    whole = copied.medians("0.01 % of the keys, the whole history", SMALL_SHARE, oldest)
+    spread = copied.medians("0.01 % of the keys, in all hours", SMALL_SHARE, everywhere)
     results = [
-        Result("rows of the large table", bench.large.store.commit.rows),
+        Result("rows of the large table", copied.large.store.commit.rows),
         Result("full run", spread[FULL], "s"),
         Result("refresh after a change of 1 key in 10,000", spread[AUTO], "s"),
         at_most("its part of the full run", spread[AUTO] / spread[FULL], SMALL_BAR),
@@ -155,7 +160,7 @@ def run(spark: SparkSession, directory: Path, options: Options, tell: Callable[[
         Result("refresh with all of it, same change", whole[AUTO], "s"),
         less_than("cost with ten times the history", whole[AUTO] / tenth[AUTO], HISTORY_BAR, "times"),
     ]
-    return [*_mixed(bench, mix(options.seed, options.rounds, shape.hours)), *results, *_equal(bench)]
+    return [*_mixed(copied, mix(options.seed, options.rounds, shape.hours)), *results, *_equal(copied)]
 
 
 def _mixed(bench: _Bench, steps: list[Step]) -> list[Result]:

@@ -18,7 +18,9 @@ from headrace.settings import Settings, checkout
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SUITES = {"incremental": "headrace.bench.incremental", "tpch": "headrace.bench.tpch"}
+SUITES = {
+    name: f"headrace.bench.{name}" for name in ("freshness", "incremental", "snapshot", "throughput", "tpch")
+}
 """A suite is a module with a function `run` as `Suite` says."""
 
 
@@ -29,22 +31,49 @@ class Options:
     Args:
         scale: TPC-H's scale factor; 1 is about 1 GB.
         rounds: rounds of changes.
-        rows: rows of the large table of `incremental`.
+        rows: rows of the large table; None for the suite's own number.
+        peers: what else runs the same workload, where a suite compares.
         cache: folder for what later runs can use again, such as generated data.
     """
 
     seed: int
     scale: float
     rounds: int
-    rows: int
+    rows: int | None
     cache: Path
+    peers: tuple[str, ...] = ()
+
+
+@dataclass
+class Bench:
+    """What a suite works with.
+
+    Args:
+        directory: empty; removed afterwards.
+        tell: shows progress.
+    """
+
+    settings: Settings
+    directory: Path
+    options: Options
+    tell: Callable[[str], None]
+    started: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """A Spark application of the suite's own, started when it is first asked for."""
+        from headrace.engine.session import build_session
+
+        if self.started is None:
+            self.tell("starting Spark")
+            self.started = build_session(self.settings, connect=False)
+            self.started.sparkContext.setLogLevel("ERROR")
+        return self.started
 
 
 class Suite(Protocol):
-    def run(
-        self, spark: SparkSession, directory: Path, options: Options, tell: Callable[[str], None]
-    ) -> list[Result]:
-        """Run in an empty `directory`, which is removed afterwards; `tell` shows progress."""
+    def run(self, bench: Bench) -> list[Result]:
+        """Measure."""
 
 
 def find(name: str) -> Suite:
@@ -63,18 +92,15 @@ def project_files(suite: str) -> Path:
 
 
 def run(name: str, settings: Settings, options: Options, tell: Callable[[str], None]) -> Report:
-    """Run one suite in a Spark application of its own."""
-    from headrace.engine.session import build_session
-
+    """Run one suite in a directory of its own."""
     suite = find(name)
-    tell("starting Spark")
-    spark = build_session(settings, connect=False)
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        with _scratch(settings) as directory:
-            return Report(name, options.seed, suite.run(spark, directory, options, tell))
-    finally:
-        spark.stop()
+    with _scratch(settings) as directory:
+        bench = Bench(settings, directory, options, tell)
+        try:
+            return Report(name, options.seed, suite.run(bench))
+        finally:
+            if bench.started is not None:
+                bench.started.stop()
 
 
 @contextmanager

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
 from headrace.bench import feed
 from headrace.bench.report import Result, at_least
-from headrace.bench.suites import Options, project_files
+from headrace.bench.suites import Bench, project_files
 from headrace.bench.tpch_changes import Changes
 from headrace.bench.tpch_data import KEYS, generate, source_schema
 from headrace.bench.warehouse import RUN, Warehouse, open_warehouse
@@ -24,7 +22,6 @@ from headrace.spec.model import TableName
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 QUERIES = 22
 NOT_FULL = 16
@@ -56,8 +53,9 @@ class Query:
         self.problem = self.problem or problem
 
 
-def run(spark: SparkSession, directory: Path, options: Options, tell: Callable[[str], None]) -> list[Result]:
+def run(bench: Bench) -> list[Result]:
     """See `headrace.bench.suites.Suite`."""
+    spark, directory, options, tell = bench.spark, bench.directory, bench.options, bench.tell
     data = generate(options.cache, options.scale)
     shutil.copytree(project_files("tpch"), directory / "project")
     warehouse = open_warehouse(

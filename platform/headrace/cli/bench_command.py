@@ -13,7 +13,9 @@ from headrace.cli.output import note
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="tpch or incremental.")],
+    suite: Annotated[
+        str, typer.Argument(metavar="SUITE", help="snapshot, freshness, throughput, incremental or tpch.")
+    ],
     project: Project = None,
     json_file: Annotated[
         Path | None,
@@ -22,7 +24,14 @@ def bench(
     seed: Annotated[int, typer.Option(help="Seed of the changes.")] = 1,
     scale: Annotated[float, typer.Option(min=0.001, help="tpch: scale factor of the data.")] = 0.1,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of changes.")] = 20,
-    rows: Annotated[int, typer.Option(min=10_000, help="incremental: rows of the large table.")] = 10_000_000,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=10_000, help="Rows of the large table. Default: the suite's.", show_default=False),
+    ] = None,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(help="snapshot, freshness, throughput: run this, too. Repeatable.", show_default=False),
+    ] = None,
 ) -> None:
     """Measure the engine against the bars it must meet.
 
@@ -32,7 +41,8 @@ def bench(
     from headrace.bench import suites
 
     settings = load_settings(project)
-    options = suites.Options(seed, scale, rounds, rows, cache=settings.state / "bench")
+    cache = settings.state / "bench"
+    options = suites.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()))
     report = suites.run(suite, settings, options, note)
     report.print()
     if json_file is not None:

@@ -1,0 +1,39 @@
+"""The suite `freshness`: from a commit in PostgreSQL to the commit of the third table that shows it."""
+
+from __future__ import annotations
+
+import math
+
+from headrace.bench.compared import against, exact
+from headrace.bench.live import scores
+from headrace.bench.report import Result, at_most
+from headrace.bench.suites import Bench
+
+WARM_UP_SECONDS, SECONDS = 60.0, 60.0
+P50_BAR, P99_BAR = 1.5, 3.0
+BARS = {"flink_paimon": 1.0}
+
+
+def run(bench: Bench) -> list[Result]:
+    """See `headrace.bench.suites.Suite`."""
+    found = scores(bench, lambda race: race.freshness(WARM_UP_SECONDS, SECONDS))
+    results = []
+    for score in found:
+        figures = {f"p{share:.0%}".rstrip("%"): score.delay(share) for share in (0.5, 0.9, 0.99)}
+        figures |= {"min": min(score.delays, default=math.nan), "max": max(score.delays, default=math.nan)}
+        results += [Result(f"{score.name}.{name}", seconds, "s") for name, seconds in figures.items()]
+        results += [
+            Result(f"{score.name}.samples", len(score.delays)),
+            Result(f"{score.name}.missing", score.missing),
+            Result(f"{score.name}.cores", score.cores),
+            Result(f"{score.name}.memory", score.memory / 2**30, "GiB"),
+        ]
+    ours = found[0]
+    return [
+        *results,
+        *exact(found),
+        at_most("changes that never showed", ours.missing, 0),
+        at_most("freshness, p50", ours.delay(0.5), P50_BAR, "s"),
+        at_most("freshness, p99", ours.delay(0.99), P99_BAR, "s"),
+        *against(found, "freshness, p50", lambda s: s.delay(0.5), BARS),
+    ]

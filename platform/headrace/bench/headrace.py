@@ -1,0 +1,75 @@
+"""headrace itself as a contender: its warehouse server over the layers of `benchmarks/chain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.bench.contender import DWD, DWS, STG, Commit, Source, Tell
+from headrace.gateway.client import GatewayClient
+from headrace.services.stack import Stack
+from headrace.store.commits import log_versions, read_commit
+from headrace.store.schema import INSERT, KIND, UPDATE_AFTER
+
+if TYPE_CHECKING:
+    from headrace.settings import Settings
+
+NAMES = {STG: "stg.orders", DWD: "dwd.orders", DWS: "dws.user_hour"}
+
+
+class Headrace:
+    """Its commits are those of the changelogs: a live read shows a change from then on."""
+
+    name = "headrace"
+    settle = 8.0
+
+    def __init__(self, settings: Settings) -> None:
+        self._stack = Stack(settings)
+
+    def install(self, home: Path, tell: Tell) -> None:
+        """Nothing: it is what runs the suite."""
+
+    def start(self, source: Source, directory: Path) -> None:
+        self._stack.up(only=["warehouse"])
+
+    def commits(self, table: str) -> Sequence[Commit]:
+        path = self._changelog(table)
+        found = []
+        for version in log_versions(path):
+            record = read_commit(path, version)
+            if record is None or record.mode not in ("stream", "backfill") or not record.kinds:
+                continue
+            at = (path / "_delta_log" / f"{version:020d}.json").stat().st_mtime
+            found.append(Commit(at, sum(record.kinds.values()), partial(_images, path, version)))
+        return found
+
+    def rows(self, table: str) -> pa.Table:
+        with GatewayClient(self._stack.settings) as client:
+            return client.query(f"SELECT * FROM {NAMES[table]}")
+
+    def roots(self) -> Sequence[int]:
+        pid = self._stack.supervisor.process("warehouse").pid
+        return [pid] if pid is not None else []
+
+    def stop(self) -> None:
+        self._stack.supervisor.stop("warehouse")
+
+    def _changelog(self, table: str) -> Path:
+        layer, _, name = NAMES[table].partition(".")
+        return self._stack.settings.warehouse / layer / name / "changelog"
+
+
+def _images(path: Path, version: int) -> pa.Table:
+    """The rows after the change in the files that one version of a changelog added."""
+    lines = (path / "_delta_log" / f"{version:020d}.json").read_text(encoding="utf-8").splitlines()
+    added = [entry["add"]["path"] for line in lines if "add" in (entry := json.loads(line))]
+    rows = pa.concat_tables([pq.read_table(path / unquote(name)) for name in added])
+    return rows.filter(pc.is_in(rows.column(KIND), pa.array([INSERT, UPDATE_AFTER])))

@@ -1,0 +1,211 @@
+"""One contender after the other over the same workload: its snapshot, its freshness, its throughput."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from headrace.bench.contender import DWS, TABLES, Contender, Source, Tell
+from headrace.bench.orders_database import STRIDE, OrdersDatabase
+from headrace.demo.freshness import percentile
+from headrace.errors import TransientError
+from headrace.services.stack import Stack
+from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
+
+BATCH, INTERVAL = 20, 0.5
+"""Orders of one small update, and seconds between two: 40 changes a second."""
+
+MEASURED, WARMING = 1, 501
+"""First orders, within their thousand, of the updates that are measured and of those before."""
+
+POLL_SECONDS = 0.25
+TIMEOUT = 1200.0
+
+
+@dataclass
+class Score:
+    """What one contender did. Seconds; None where it was not measured.
+
+    Args:
+        snapshot: by table, from the connector's registration to the commit that completes it.
+        delays: from the commit's acknowledgement to the commit of `dws_user_hour` that shows the change.
+        missing: changed groups that never showed.
+        bulk: by table, from the commit of an update of every order, of each round.
+        updated: orders of each such round.
+        wrong: tables that differ from PostgreSQL's own result, by when they were compared.
+        memory: largest resident size, bytes.
+        cores: processors it kept busy while freshness was measured.
+    """
+
+    name: str
+    snapshot: dict[str, float] = field(default_factory=dict)
+    delays: list[float] = field(default_factory=list)
+    missing: int = 0
+    bulk: list[dict[str, float]] = field(default_factory=list)
+    updated: int = 0
+    wrong: dict[str, list[str]] = field(default_factory=dict)
+    memory: int = 0
+    cores: float | None = None
+    failed: str | None = None
+
+    def delay(self, share: float) -> float:
+        """A percentile of the delays; NaN where nothing was measured."""
+        return percentile(sorted(self.delays), share) if self.delays else float("nan")
+
+    @property
+    def bulk_seconds(self) -> float:
+        """Median seconds of an update of every order through all tables; NaN where not measured."""
+        return median(r[DWS] for r in self.bulk) if self.bulk else float("nan")
+
+
+@dataclass
+class Race:
+    """One contender's run.
+
+    Args:
+        connector: the template of its connector.
+        directory: empty, for the contender.
+    """
+
+    stack: Stack
+    database: OrdersDatabase
+    contender: Contender
+    connector: ConnectorFile
+    directory: Path
+    tell: Tell
+    score: Score = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.score = Score(self.contender.name)
+
+    @property
+    def source(self) -> Source:
+        [topic] = self.connector.topics()
+        return Source(self.stack.settings.postgres_dsn(), self.stack.settings.kafka_bootstrap, topic)
+
+    @contextmanager
+    def running(self, rows: int) -> Iterator[None]:
+        """The contender waits for the first event of a new table of so many orders."""
+        self.database.create(rows)
+        create_topics(self.stack.settings.kafka_bootstrap, self.connector.topics())
+        try:
+            self.contender.start(self.source, self.directory)
+            yield
+        finally:
+            self.contender.stop()
+            with ConnectClient(self.stack.settings.connect_url) as client:
+                client.delete(self.connector.name)
+            config = self.connector.config
+            self.database.drop_slot(config["slot.name"], config["publication.name"])
+
+    def snapshot(self) -> None:
+        """From the registration of the connector to all rows in all tables."""
+        begun = time.time()
+        with ConnectClient(self.stack.settings.connect_url) as client:
+            client.put_connector(self.connector)
+        self.score.snapshot = self._settled(begun)
+        self._compare("after the snapshot", TABLES)
+
+    def freshness(self, warm_up: float, seconds: float) -> None:
+        """Small updates at a steady rate; every changed group is looked for in the commits."""
+        groups = self.database.groups()
+        self._updates(warm_up, WARMING)
+        processors = _busy(self.contender.roots())
+        begun = time.time()
+        committed = self._updates(seconds, MEASURED)
+        self.score.cores = (_busy(self.contender.roots()) - processors) / (time.time() - begun)
+        self._settled(begun)
+        wanted = {
+            group: committed[order // STRIDE]
+            for group, order in groups.items()
+            if order // STRIDE in committed and MEASURED <= order % STRIDE < MEASURED + BATCH
+        }
+        seen: dict[tuple[int, str], float] = {}
+        for commit in self.contender.commits(DWS):
+            if commit.at < begun:
+                continue
+            images = commit.images()
+            for group in zip(*(images.column(c).to_pylist() for c in ("user_id", "logdate")), strict=True):
+                if group in wanted:
+                    seen.setdefault(group, commit.at)
+        self.score.delays = [at - wanted[group] for group, at in seen.items()]
+        self.score.missing = len(wanted) - len(seen)
+
+    def throughput(self, rounds: int) -> None:
+        """Every order at once, through all tables."""
+        for _ in range(rounds):
+            self.score.updated, committed = self.database.update_all()
+            self.score.bulk.append(self._settled(committed))
+            self.tell(f"{self.contender.name}: {self.score.bulk[-1][DWS]:.1f} s")
+            self._compare("after an update of all", [DWS])
+        removed = self.database.remove_some()
+        self._settled(removed)
+        self._compare("at the end", TABLES)
+
+    def _updates(self, seconds: float, first: int) -> dict[int, float]:
+        """When each update was committed, by its turn."""
+        committed: dict[int, float] = {}
+        begun = time.monotonic()
+        for turn in range(int(seconds / INTERVAL)):
+            committed[turn] = self.database.update_some(turn, first=first, count=BATCH)
+            time.sleep(max(0.0, begun + (turn + 1) * INTERVAL - time.monotonic()))
+        return committed
+
+    def _settled(self, since: float) -> dict[str, float]:
+        """Wait until nothing is committed any more. Seconds from `since` to the last commit of each table."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            self.score.memory = max(self.score.memory, _resident(self.contender.roots()))
+            last = {table: _last(self.contender, table) for table in TABLES}
+            now = time.time()
+            if min(last.values()) > since and now - max(last.values()) > self.contender.settle:
+                return {table: at - since for table, at in last.items()}
+            if time.monotonic() > deadline:
+                behind = ", ".join(t for t, at in last.items() if at <= since) or "it still commits"
+                raise TransientError(f"{self.contender.name} is not done after {TIMEOUT:.0f} s: {behind}")
+            time.sleep(POLL_SECONDS)
+
+    def _compare(self, when: str, tables: Sequence[str]) -> None:
+        for table in tables:
+            found = self.database.compare(table, self.contender.rows(table))
+            if not found.equal:
+                self.score.wrong.setdefault(when, []).append(
+                    f"{table}: {found.extra} rows too many, {found.missing} missing"
+                )
+
+
+def of_contender(template: ConnectorFile, name: str) -> ConnectorFile:
+    """The connector of one contender: a topic, a slot and a publication of its own."""
+    own = {"topic.prefix": name, "slot.name": f"bench_{name}", "publication.name": f"bench_{name}"}
+    return replace(template, name=name, config=template.config | own)
+
+
+def _last(contender: Contender, table: str) -> float:
+    commits = contender.commits(table)
+    return commits[-1].at if commits else 0.0
+
+
+def _over(roots: Sequence[int], measure: Callable[[psutil.Process], float]) -> float:
+    total = 0.0
+    for root in roots:
+        with suppress(psutil.Error):
+            process = psutil.Process(root)
+            for member in [process, *process.children(recursive=True)]:
+                with suppress(psutil.Error):
+                    total += measure(member)
+    return total
+
+
+def _busy(roots: Sequence[int]) -> float:
+    """Seconds of processor time that they have used."""
+    return _over(roots, lambda p: sum(p.cpu_times()[:2]))
+
+
+def _resident(roots: Sequence[int]) -> int:
+    return int(_over(roots, lambda p: p.memory_info().rss))

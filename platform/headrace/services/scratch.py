@@ -1,0 +1,46 @@
+"""A stack for once: ports that nobody uses, data that are gone afterwards."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.services import postgres
+from headrace.settings import LOOPBACK, Settings
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, all different."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((LOOPBACK, 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+@contextmanager
+def scratch_settings(project: Path, **settings: Any) -> Iterator[Settings]:
+    """Settings with data of their own on free ports; the data are removed at the end.
+
+    Args:
+        settings: others to set.
+    """
+    # PostgreSQL runs as another user than root, and has to enter the folder.
+    data = Path(tempfile.mkdtemp(prefix="headrace-"))
+    data.chmod(0o711)
+    names = [name for name in Settings.model_fields if name.endswith("_port")]
+    ports: dict[str, Any] = dict(zip(names, free_ports(len(names)), strict=True))
+    own = Settings(project=project, data=data, postgres_url=None, **ports, **settings)
+    try:
+        yield own
+    finally:
+        postgres.remove(own)
+        shutil.rmtree(data)
