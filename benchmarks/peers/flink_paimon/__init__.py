@@ -1,0 +1,95 @@
+"""Flink SQL and Paimon on the topic: three streaming jobs, each visible downstream at its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from string import Template
+
+import pyarrow as pa
+
+from headrace.bench.contender import TABLES, Commit, Source, Tell
+from headrace.settings import Settings
+from peers.changes import KEYS
+from peers.flink_paimon.cluster import Cluster
+from peers.flink_paimon.install import install
+from peers.flink_paimon.paimon import PaimonTable
+from peers.processes import Processes
+
+FOLDER = Path(__file__).parent
+
+TABLE_OPTIONS = {
+    "bucket": "1",
+    # The source is a complete changelog already: other producers would compute it anew.
+    "changelog-producer": "input",
+    # Compaction never makes a writer wait.
+    "num-sorted-run.stop-trigger": "2147483647",
+    "sort-spill-threshold": "10",
+    # For whoever reads the commits afterwards; one hour is the default.
+    "snapshot.time-retained": "24 h",
+}
+READ_OPTIONS = {"continuous.discovery-interval": "100 ms"}
+
+
+class FlinkPaimon:
+    """The contender.
+
+    Args:
+        checkpoint_seconds: the interval of checkpoints, and so of each table's commits.
+    """
+
+    def __init__(self, checkpoint_seconds: float = 1.0) -> None:
+        self.name = "flink_paimon"
+        self.checkpoint_seconds = checkpoint_seconds
+        self.settle = 3 * checkpoint_seconds + 6
+        self._home = Path()
+        self._processes: Processes | None = None
+        self._tables: dict[str, PaimonTable] = {}
+
+    def install(self, home: Path, tell: Tell) -> None:
+        """Fetch Flink, Paimon and the Kafka connector into `home`."""
+        self._home = home
+        install(home, tell)
+
+    def start(self, source: Source, directory: Path) -> None:
+        """Start a cluster and the three jobs; return when each has made its first checkpoint."""
+        directory = directory.resolve()
+        warehouse = directory / "warehouse"
+        self._tables = {name: PaimonTable(warehouse / "default.db" / name, KEYS[name]) for name in TABLES}
+        self._processes = Processes(directory / "logs")
+        cluster = Cluster(self._home, directory, self._processes, self.checkpoint_seconds)
+        cluster.start()
+        script = Template((FOLDER / "chain.sql").read_text()).substitute(
+            warehouse=warehouse.as_uri(),
+            bootstrap=source.bootstrap,
+            topic=source.topic,
+            table=_options(TABLE_OPTIONS),
+            read=f"/*+ OPTIONS({_options(READ_OPTIONS)}) */",
+        )
+        cluster.submit(script, jobs=len(TABLES))
+
+    def commits(self, table: str) -> Sequence[Commit]:
+        """The table's snapshots with changes."""
+        return self._tables[table].commits()
+
+    def rows(self, table: str) -> pa.Table:
+        """The table's content, folded from its changelog."""
+        return self._tables[table].rows()
+
+    def roots(self) -> Sequence[int]:
+        """The JobManager and the TaskManager."""
+        return self._processes.pids() if self._processes else []
+
+    def stop(self) -> None:
+        """End the cluster."""
+        if self._processes:
+            self._processes.stop()
+
+
+def contender(settings: Settings, checkpoint_seconds: float = 1.0) -> FlinkPaimon:
+    """The peer, with one commit of each table a second unless told otherwise."""
+    return FlinkPaimon(checkpoint_seconds)
+
+
+def _options(options: dict[str, str]) -> str:
+    return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
