@@ -39,6 +39,7 @@ CONF = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # As many as cores: a shuffle of a small batch costs by its partitions.
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",

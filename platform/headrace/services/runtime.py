@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
+import re
 import shutil
 import subprocess
 import tarfile
@@ -26,26 +27,33 @@ def definition() -> Path:
     return root / "deploy" if root is not None else Path(__file__).parent / "ivy"
 
 
-def is_current(home: Path) -> bool:
+def is_current(home: Path, folder: Path | None = None) -> bool:
     """Whether `home` holds exactly what `ivy.xml` asks for."""
     stamp = home / "jars" / "stamp"
-    return stamp.is_file() and stamp.read_text() == _digest()
+    return stamp.is_file() and stamp.read_text() == _digest(folder or definition())
 
 
-def ensure(home: Path, on_progress: Callable[[str], None] = lambda message: None) -> None:
-    """Retrieve the artifacts into `home/jars/{spark,kafka,plugins}` unless they are there already.
+def ensure(
+    home: Path, on_progress: Callable[[str], None] = lambda message: None, folder: Path | None = None
+) -> None:
+    """Retrieve the artifacts into `home/jars/CONFIGURATION` unless they are there already.
 
     Safe to call from several processes: one retrieves, the others wait for it.
+
+    Args:
+        folder: with the `ivy.xml` that names them and `ivysettings.xml`. Default: the runtime's own, whose
+            configurations are `spark`, `kafka` and `plugins`.
     """
-    if is_current(home):
+    folder = folder or definition()
+    if is_current(home, folder):
         return
     home.mkdir(parents=True, exist_ok=True)
     with _lock(home / "jars.lock"):
-        if is_current(home):
+        if is_current(home, folder):
             return
         with tempfile.TemporaryDirectory(prefix="retrieving-", dir=home) as scratch:
             staged = Path(scratch) / "jars"
-            _retrieve(Path(scratch), staged, on_progress)
+            _retrieve(folder, Path(scratch), staged, on_progress)
             for archive in sorted((staged / "plugins").glob("*.tar.gz")):
                 with tarfile.open(archive) as tar:
                     # 3.11.0 to 3.11.3 know no filter.
@@ -53,20 +61,21 @@ def ensure(home: Path, on_progress: Callable[[str], None] = lambda message: None
                         tar.extraction_filter = tarfile.data_filter
                     tar.extractall(staged / "plugins")
                 archive.unlink()
-            (staged / "stamp").write_text(_digest())
+            (staged / "stamp").write_text(_digest(folder))
             if (home / "jars").exists():
                 shutil.rmtree(home / "jars")
             staged.rename(home / "jars")
 
 
-def _retrieve(scratch: Path, staged: Path, on_progress: Callable[[str], None]) -> None:
+def _retrieve(folder: Path, scratch: Path, staged: Path, on_progress: Callable[[str], None]) -> None:
     java = find_java()
-    arguments = ["-settings", definition() / "ivysettings.xml", "-ivy", definition() / "ivy.xml"]
+    ivy = folder / "ivy.xml"
+    arguments = ["-settings", folder / "ivysettings.xml", "-ivy", ivy]
     arguments += ["-cache", scratch / "cache", "-retrieve", f"{staged}/{PATTERN}"]
-    command = [java.binary, "-jar", _ivy(), *arguments, "-types", "jar", "tar.gz", "bundle"]
+    command = [java.binary, "-jar", _program(), *arguments, "-types", "jar", "tar.gz", "bundle"]
     log = scratch.parent / "ivy.log"
     artifacts = 0
-    on_progress("retrieving JVM artifacts (Spark's connectors, Kafka, Debezium)")
+    on_progress(f"retrieving JVM artifacts ({', '.join(_configurations(ivy))})")
     with log.open("w") as out:
         process = subprocess.Popen(
             [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -78,16 +87,16 @@ def _retrieve(scratch: Path, staged: Path, on_progress: Callable[[str], None]) -
                 artifacts += 1
                 on_progress(f"retrieving JVM artifacts: {artifacts}")
     # Ivy answers 0 for some failed downloads too.
-    complete = all(any((staged / group).glob("*")) for group in ("spark", "kafka", "plugins"))
+    complete = all(any((staged / group).glob("*")) for group in _configurations(ivy))
     if process.wait() != 0 or not complete:
         tail = "\n  ".join(log.read_text().splitlines()[-15:])
         raise TransientError(
-            f"the JVM artifacts of {definition() / 'ivy.xml'} could not be retrieved "
+            f"the JVM artifacts of {ivy} could not be retrieved "
             f"(whole log: {log}):\n  {tail}\ncheck the network, then run the command again"
         )
 
 
-def _ivy() -> Path:
+def _program() -> Path:
     # The package is found, not imported: importing PySpark costs a second.
     spec = importlib.util.find_spec("pyspark")
     for place in spec.submodule_search_locations or [] if spec else []:
@@ -96,10 +105,14 @@ def _ivy() -> Path:
     raise TerminalError("PySpark's Ivy is missing: run `./headrace setup`")
 
 
-def _digest() -> str:
+def _configurations(ivy: Path) -> list[str]:
+    return re.findall(r'<conf name="(\w+)"', ivy.read_text())
+
+
+def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for name in ("ivy.xml", "ivysettings.xml"):
-        digest.update((definition() / name).read_bytes())
+        digest.update((folder / name).read_bytes())
     return digest.hexdigest()
 
 

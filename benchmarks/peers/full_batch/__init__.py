@@ -1,0 +1,16 @@
+"""Plain Spark SQL: all three tables anew, over and over, while there are events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.settings import Settings
+from peers.spark import SparkPeer
+
+SETTLE_SECONDS = 60.0
+
+
+def contender(settings: Settings) -> SparkPeer:
+    """The peer, with the driver memory of headrace's own settings."""
+    driver = Path(__file__).with_name("driver.py")
+    return SparkPeer("full_batch", SETTLE_SECONDS, driver, settings)

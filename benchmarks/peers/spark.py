@@ -1,0 +1,91 @@
+"""A peer that is one Spark application, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.bench.contender import TABLES, Commit, Source, Tell
+from headrace.errors import TerminalError
+from headrace.services import runtime
+from headrace.settings import Settings
+from peers.delta import LoggedTable
+from peers.processes import Processes, tail
+
+START_SECONDS = 300
+
+
+@dataclass
+class SparkPeer:
+    """The contender that runs `driver CONFIGURATION`, which makes `ready` in its directory once it waits.
+
+    Args:
+        driver: the application, a Python file.
+        settings: where the jars of Delta and Kafka are, and the driver's memory.
+    """
+
+    name: str
+    settle: float
+    driver: Path
+    settings: Settings
+    _processes: Processes | None = None
+    _tables: dict[str, LoggedTable] = field(default_factory=dict)
+
+    def install(self, home: Path, tell: Tell) -> None:
+        """It uses PySpark and jars that headrace needs anyway."""
+        runtime.ensure(self.settings.home, tell)
+
+    def start(self, source: Source, directory: Path) -> None:
+        """Start the application; return when it waits for events."""
+        directory = directory.resolve()
+        self._tables = {name: LoggedTable(directory / "warehouse" / name) for name in TABLES}
+        self._processes = Processes(directory / "logs")
+        file = directory / "configuration.json"
+        file.write_text(json.dumps(self._configuration(source, directory), indent=1))
+        file.chmod(0o600)
+        self._processes.start("spark", [sys.executable, self.driver, file])
+        deadline = time.monotonic() + START_SECONDS
+        while not (directory / "ready").exists():
+            self._processes.check()
+            if time.monotonic() > deadline:
+                log = self._processes.log("spark")
+                raise TerminalError(f"not ready after {START_SECONDS} s; {log} says:{tail(log)}")
+            time.sleep(0.1)
+
+    def _configuration(self, source: Source, directory: Path) -> dict[str, object]:
+        jars = sorted(self.settings.jars("spark").glob("*.jar"))
+        return {
+            "dsn": source.dsn,
+            "bootstrap": source.bootstrap,
+            "topic": source.topic,
+            "directory": str(directory),
+            "conf": {
+                "spark.jars": ",".join(str(jar) for jar in jars),
+                "spark.driver.memory": self.settings.driver_memory,
+                "spark.local.dir": str(directory / "local"),
+                "spark.sql.warehouse.dir": str(directory / "spark-warehouse"),
+            },
+        }
+
+    def commits(self, table: str) -> Sequence[Commit]:
+        """The table's Delta commits that changed rows."""
+        return self._tables[table].commits()
+
+    def rows(self, table: str) -> pa.Table:
+        """The table's content."""
+        return self._tables[table].rows()
+
+    def roots(self) -> Sequence[int]:
+        """The driver's Python, above its JVM."""
+        return self._processes.pids() if self._processes else []
+
+    def stop(self) -> None:
+        """End the application."""
+        if self._processes:
+            self._processes.stop()
