@@ -51,15 +51,21 @@ class Declarative:
         }
         file = directory / "spark-pipeline.yml"
         file.write_text(yaml.safe_dump(specification))
+        (directory / "conf").mkdir()
+        (directory / "conf" / "spark-defaults.conf").write_text(self._defaults(directory))
         log = directory / "pipeline.log"
         with log.open("w") as out:
             done = subprocess.run(
-                [*self._program(), "run", *self._conf(directory), "--spec", str(file)],
+                [self._program(), "run", "--spec", file],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+                env={
+                    **os.environ,
+                    "PYSPARK_PYTHON": sys.executable,
+                    "SPARK_CONF_DIR": str(directory / "conf"),
+                },
                 timeout=TRY_SECONDS,
             )
         if done.returncode == 0:
@@ -67,10 +73,11 @@ class Declarative:
         said = re.findall(r"\[[A-Z0-9_.]+\] .*", log.read_text(errors="replace"))
         raise Unable(said[-1] if said else f"Spark says:{tail(log)}")
 
-    def _program(self) -> list[str]:
-        return [str(Path(pyspark.__file__).parent / "bin" / "spark-pipelines")]
+    def _program(self) -> Path:
+        return Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
 
-    def _conf(self, directory: Path) -> list[str]:
+    def _defaults(self, directory: Path) -> str:
+        """A file: what its command line is given it sets again in the session, and static ones then fail."""
         jars = sorted(self._settings.jars("spark").glob("*.jar"))
         conf = {
             "spark.jars": ",".join(str(jar) for jar in jars),
@@ -82,7 +89,7 @@ class Declarative:
             "spark.sql.sources.default": "delta",
             "spark.ui.enabled": "false",
         }
-        return [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+        return "".join(f"{name} {value}\n" for name, value in conf.items())
 
     def commits(self, table: str) -> Sequence[Commit]:
         """None."""

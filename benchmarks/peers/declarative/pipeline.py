@@ -11,6 +11,8 @@ EVENT = (
     "amount decimal(12,2), status string, created_at timestamp, updated_at timestamp>"
 )
 
+COLUMNS = ("user_id", "product_id", "amount", "status", "created_at", "updated_at")
+
 spark = SparkSession.active()
 
 
@@ -22,8 +24,9 @@ def order_events() -> DataFrame:
     parsed = events.selectExpr(f"from_json(CAST(value AS string), '{EVENT}') AS e", "offset")
     return parsed.selectExpr(
         "coalesce(e.after.order_id, e.before.order_id) AS order_id",
-        "e.after.user_id, e.after.product_id, e.after.amount, e.after.status",
-        "e.after.created_at, e.after.updated_at, e.op, offset",
+        *(f"e.after.{name}" for name in COLUMNS),
+        "e.op",
+        "offset",
     )
 
 
