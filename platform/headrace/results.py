@@ -48,6 +48,17 @@ class RefreshResult(BaseModel):
     seconds: float
 
 
+class LoadResult(BaseModel):
+    """`LOAD SOURCE`: a source's bulk snapshot, or why its connector must read it."""
+
+    source: str
+    loaded: bool
+    reason: str = Field(default="", description="why not, where it was not loaded")
+    lsn: int = Field(default=0, description="from where the connector's slot streams")
+    rows: int = Field(default=0, description="read from the source")
+    seconds: float = 0.0
+
+
 class DifferingRow(BaseModel):
     """A row that only one side has. `side` names the side that has it."""
 

@@ -76,6 +76,16 @@ class Settings(BaseSettings):
         default=date(2026, 1, 1), description="first day of the partitions that Dagster shows"
     )
 
+    snapshot: Literal["auto", "connector", "bulk"] = Field(
+        default="auto", description="who reads a source for the first time; `auto` goes by its size"
+    )
+    bulk_snapshot_rows: int = Field(
+        default=2_000_000, ge=0, description="estimated rows of a source from which `auto` takes `bulk`"
+    )
+    bulk_snapshot_connections: int = Field(
+        default=2, ge=1, le=32, description="connections that a bulk snapshot reads by at the same time"
+    )
+
     log_level: Literal["DEBUG", "INFO", "WARNING"] = "INFO"
     spark_master: str = "local[*]"
     driver_memory: Memory = "2g"

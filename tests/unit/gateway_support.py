@@ -27,6 +27,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    LoadResult,
     ParityResult,
     RefreshDecision,
     RefreshResult,
@@ -203,6 +204,9 @@ class FakeWarehouse:
 
     def show(self) -> list[dict[str, Any]]:
         return [{"table": "stg.orders", "state": "RUNNING"}]
+
+    def load(self, source: str, *, progress: Progress) -> LoadResult:
+        return LoadResult(source=source, loaded=True, lsn=7, rows=3)
 
     def changes(self, table: str, start: Start, reader: str | None, /) -> ChangePage:
         """One version a page; the table stands at version 7, and at one more each time a follower waits."""

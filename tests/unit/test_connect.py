@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from headrace.errors import TerminalError, TransientError
 from headrace.sources import connect
-from headrace.sources.connect import ConnectClient, ConnectorFile
+from headrace.sources.bulk.record import LoadRecord, load_record
+from headrace.sources.connect import ConnectClient, ConnectorFile, register
 
 
 class Worker:
@@ -19,6 +22,7 @@ class Worker:
         self.calls: list[str] = []
         self.states: list[str] = ["RUNNING"]
         self.conflicts = 0
+        self.offsets: list[dict[str, Any]] = []
 
     def client(self) -> ConnectClient:
         return ConnectClient("http://connect", transport=httpx.MockTransport(self.answer))
@@ -29,9 +33,21 @@ class Worker:
         if self.conflicts:
             self.conflicts -= 1
             return httpx.Response(409, json={"message": "rebalancing"})
+        if path == "/connectors" and request.method == "POST":
+            self.configs[body["name"]] = {"name": body["name"], **body["config"]}
+            self.states = [body["initial_state"]]
+            return httpx.Response(201, json={})
         if path == "/connectors":
             return httpx.Response(200, json=list(self.configs))
         name, what = path.split("/")[2:4]
+        if what == "offsets":
+            if request.method == "PATCH":
+                assert self.states == ["STOPPED"]
+                self.offsets = body["offsets"]
+            return httpx.Response(200, json={"offsets": self.offsets})
+        if what in ("stop", "resume"):
+            self.states = ["STOPPED" if what == "stop" else "RUNNING"]
+            return httpx.Response(202)
         if request.method == "PUT":
             if "connector.class" not in body:
                 return httpx.Response(400, json={"error_code": 400, "message": "no connector.class"})
@@ -41,6 +57,8 @@ class Worker:
         if what == "status":
             state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
             trace = "a.b.Exception: x\n\tat y\nCaused by: c.d.Error: the slot is gone\n\tat z"
+            if state == "STOPPED":
+                return httpx.Response(200, json={"connector": {"state": state}, "tasks": []})
             tasks = [] if state == "UNASSIGNED" else [{"id": 0, "state": state, "trace": trace}]
             return httpx.Response(200, json={"connector": {"state": "RUNNING"}, "tasks": tasks})
         return httpx.Response(200, json=self.configs[name])
@@ -53,6 +71,32 @@ FILE = ConnectorFile("shop", {"connector.class": "x", "topic.prefix": "shop"}, P
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "POLL_SECONDS", 0)
     monkeypatch.setattr(connect, "RESTART_SECONDS", 0)
+
+
+def test_a_loaded_source_streams_from_its_snapshot(tmp_path: Path) -> None:
+    worker = Worker()
+    file = replace(FILE, config={**FILE.config, "snapshot.mode": "initial"})
+    LoadRecord("shop", "slot", "LOADED", lsn=4711).save(tmp_path)
+    with worker.client() as client:
+        register(client, file, load_record(tmp_path, "shop"), tmp_path)
+        [position] = worker.offsets
+        assert position["partition"] == {"server": "shop"} and position["offset"]["lsn"] == 4711
+        assert worker.states == ["RUNNING"]
+        assert worker.configs["shop"]["snapshot.mode"] == "no_data"
+        done = load_record(tmp_path, "shop")
+        assert done is not None and done.state == "STREAMING"
+        worker.offsets = [{"offset": {"lsn": 5000}}]
+        calls = len(worker.calls)
+        register(client, file, done, tmp_path)  # as every `headrace up` does
+        assert worker.calls[calls:] == ["GET /connectors/shop/config", "GET /connectors/shop/status"]
+        # killed before it was noted that the connector has its position
+        register(client, file, replace(done, state="LOADED"), tmp_path)
+        assert worker.offsets == [{"offset": {"lsn": 5000}}] and worker.states == ["RUNNING"]
+
+
+def test_a_connector_registered_during_an_unfinished_load_is_refused(tmp_path: Path) -> None:
+    with Worker().client() as client, pytest.raises(TerminalError, match="did not end"):
+        register(client, FILE, LoadRecord("shop", "slot", "LOADING"), tmp_path)
 
 
 def test_registering_again_does_not_disturb_the_connector() -> None:

@@ -65,6 +65,7 @@ DAY = s.Labels("2024010100", "2024010123")
         ("VERIFY PARTITION (logdate = 'x')", s.Verify((), s.Labels("x", "x"), True)),
         ("CHECK stg.users", s.Check("stg.users", None)),
         ("CHECK dwd.orders PARTITION (logdate = 'x')", s.Check("dwd.orders", s.Labels("x", "x"))),
+        ("LOAD SOURCE shop", s.LoadSource("shop")),
         ("CHANGES dwd.orders", s.Changes("dwd.orders")),
         ("CHANGES dwd.orders FROM SNAPSHOT", s.Changes("dwd.orders", "SNAPSHOT")),
         ("CHANGES dwd.orders READER 'a-1.b'", s.Changes("dwd.orders", None, "a-1.b")),

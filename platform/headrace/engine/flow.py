@@ -12,8 +12,9 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -200,6 +201,15 @@ class Flow:
         """Let a table stand still; its neighbours go on."""
         with self.lock:
             self.active.discard(name)
+
+    @contextmanager
+    def reading(self, topics: set[str]) -> Iterator[None]:
+        """Derived tables wait while these topics' tables are read for the first time; `settle` follows."""
+        self._loading |= topics
+        try:
+            yield
+        finally:
+            self._loading -= topics
 
     # -- cuts ---------------------------------------------------------------------------------------------
 

@@ -194,14 +194,24 @@ def _last_events(events: DataFrame) -> DataFrame:
     return events.withColumn("_n", F.row_number().over(order)).where("_n = 1").drop("_n")
 
 
-def topic_rows(spark: SparkSession, table: Table, messages: DataFrame) -> DataFrame:
-    """A stg table's SQL over the last image of every key among `messages`: the table, from its topic."""
+def topic_rows(
+    spark: SparkSession, table: Table, messages: DataFrame, loaded: DataFrame | None = None
+) -> DataFrame:
+    """A stg table's SQL over the last image of every key among `messages`: the table, from its topic.
+
+    Args:
+        loaded: the table's rows before the topic's first event, where a bulk snapshot brought them.
+    """
     assert table.source is not None
     events = _decoded(table, messages)
     newest = _last_events(events.where("NOT _tombstone AND _fault IS NULL"))
     columns = [name for name, _ in source_columns(table.source)]
     rows = run(spark, table.spec, [newest.where("op <> 'd'").select(*columns)])
-    return rows.select(*table.store.schema.names)
+    rows = rows.select(*table.store.schema.names)
+    if loaded is None:
+        return rows
+    untouched = loaded.join(newest.select(*table.store.schema.key), list(table.store.schema.key), "left_anti")
+    return rows.unionByName(untouched.select(*rows.columns))
 
 
 def _newer(spark: SparkSession, table: Table, events: DataFrame) -> DataFrame:

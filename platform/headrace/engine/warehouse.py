@@ -16,6 +16,7 @@ from headrace.engine.cascade import Cascade
 from headrace.engine.catch_up import CatchUp, advance_beside
 from headrace.engine.flow import Flow
 from headrace.engine.job_group import JobGroup
+from headrace.engine.loads import Loads
 from headrace.engine.proof import Proof
 from headrace.engine.retention import Limits
 from headrace.engine.rows import Span
@@ -31,6 +32,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    LoadResult,
     ParityResult,
     RefreshResult,
     TableStatus,
@@ -153,6 +155,10 @@ class Warehouse:
             dead_letters=self._dead_letters,
             on_failure=self._failed,
         )
+        self._loads = Loads(
+            self._project, settings, self._sessions, registry, self._flows, self._topics, self._dsn,
+            self._run_id, self._views.renew_if_old,
+        )  # fmt: skip
         self._supervisor = Supervisor(
             self._flows,
             self._catalog,
@@ -324,6 +330,12 @@ class Warehouse:
         with self._cancellable(progress):
             return check(self._sessions.batch, found, start=start, end=end, progress=progress)
 
+    def load(self, source: str, *, progress: Progress) -> LoadResult:
+        """The bulk snapshot of a source that no connector reads yet, into all of its stg tables."""
+        self._ready()
+        with self._cancellable(progress):
+            return self._loads.load(source, progress)
+
     def suspend(self, table: str) -> None:
         """Let the table stand still; its neighbours go on."""
         found = self._table(table)
@@ -379,7 +391,7 @@ class Warehouse:
         letters = self._dead_letters.count(str(table.name))
         found = table_status(table, self._registry, self._catalog.row(table.name), ends, dead_letters=letters)
         warnings = self._supervisor.warnings.get(table.name, []) if self._supervisor else []
-        return found.model_copy(update={"warnings": warnings})
+        return found.model_copy(update={"warnings": [*warnings, *self._loads.told(table)]})
 
     def show(self) -> list[dict[str, Any]]:
         return [

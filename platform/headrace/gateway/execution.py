@@ -16,6 +16,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    LoadResult,
     ParityResult,
     RefreshResult,
     TableStatus,
@@ -59,6 +60,7 @@ class WarehouseApi(Protocol):
     def resume(self, table: str) -> None: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def show(self) -> list[dict[str, Any]]: ...
+    def load(self, source: str, *, progress: Progress) -> LoadResult: ...
     def changes(self, table: str, start: s.Start, reader: str | None, /) -> ChangePage: ...
     def readers(self, table: str | None = None) -> list[dict[str, Any]]: ...
     def drop_reader(self, reader: str, table: str, /) -> None: ...
@@ -78,7 +80,7 @@ def lane(statement: s.ParsedStatement) -> Lane:
     match statement:
         case s.Select() | s.Changes() | s.ShowDeadLetters():
             return "reads"
-        case s.Refresh() | s.Verify() | s.Check():
+        case s.Refresh() | s.Verify() | s.Check() | s.LoadSource():
             return "jobs"
         case _:
             return "control"
@@ -132,6 +134,8 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
         case s.Resume(table=table):
             warehouse.resume(table)
             return Outcome({"table": table, "desired": "RUNNING"})
+        case s.LoadSource(source=source):
+            return Outcome(encode(warehouse.load(source, progress=progress)))
         case s.Refresh(table=table, labels=labels, cascade=True, dry_run=dry_run):
             start, end = _ends(labels)
             return Outcome(encode(warehouse.cascade(table, start, end, dry_run=dry_run, progress=progress)))

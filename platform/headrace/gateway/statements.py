@@ -111,6 +111,13 @@ class DropReader:
     table: str
 
 
+@dataclass(frozen=True)
+class LoadSource:
+    """The bulk snapshot of a source that no connector reads yet."""
+
+    source: str
+
+
 ParsedStatement = (
     Select
     | ShowTables
@@ -125,6 +132,7 @@ ParsedStatement = (
     | Verify
     | Check
     | Changes
+    | LoadSource
 )
 
 READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -176,6 +184,7 @@ class _Parser:
             "VERIFY": self._verify,
             "CHECK": lambda: Check(table := self._table(), self._partition((table,))),
             "CHANGES": self._changes,
+            "LOAD": self._load,
         }
         if word not in branches:
             known = ["SELECT", "WITH", *branches]
@@ -262,6 +271,10 @@ class _Parser:
             if not READER_NAME.fullmatch(reader):
                 self.cursor.fail(f"`{reader}` is no name of a reader", READER_HINT, token=token)
         return Changes(table, start, reader)
+
+    def _load(self) -> LoadSource:
+        self.cursor.keywords("SOURCE")
+        return LoadSource(self.cursor.name("a source, such as `shop`")[0])
 
     def _materialized(self) -> str:
         self.cursor.keywords(*_MATERIALIZED)

@@ -109,11 +109,21 @@ class Stack:
 
     def register_connectors(self, *, on_progress: OnProgress | None = None) -> list[str]:
         """Register `deploy/connectors/*.json` and create their topics; the source's tables must exist.
-        Returns the connectors' names. Registering again changes nothing."""
+
+        A new source that is large is loaded by the warehouse server first, which is started for it.
+
+        Returns the connectors' names. Registering again changes nothing.
+        """
+        from headrace.services.first_load import FirstLoad
         from headrace.sources.connect import register_all
 
         report = on_progress or (lambda name, message: None)
-        return register_all(self.settings, on_progress=lambda message: report("connect", message))
+        load = FirstLoad(
+            self.settings,
+            start=lambda: self.up(only=["warehouse"], on_progress=report),
+            report=lambda message: report("warehouse", message),
+        )
+        return register_all(self.settings, on_progress=lambda message: report("connect", message), load=load)
 
     def restart(self, service: ServiceName) -> None:
         """Stop one service, start it and wait until it is healthy."""

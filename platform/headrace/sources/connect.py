@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,10 +15,13 @@ import httpx
 
 from headrace.errors import TerminalError, TransientError
 from headrace.settings import Settings
+from headrace.sources.bulk.choice import INITIAL
+from headrace.sources.bulk.record import LoadRecord, load_record
 
 POLL_SECONDS = 0.1
 # A restart is not seen at once: it travels through Kafka before the REST interface shows it.
 RESTART_SECONDS = 2.0
+STOP_SECONDS = 30.0
 UNREGISTERED = {"connector": {"state": "UNREGISTERED"}, "tasks": []}
 
 
@@ -43,6 +46,12 @@ class ConnectorFile:
         if not isinstance(name, str) or not isinstance(config, dict):
             raise TerminalError(f'{path}:1: a connector file reads {{"name": "…", "config": {{…}}}}')
         return cls(name, {key: str(value) for key, value in config.items()}, path)
+
+    def streaming(self) -> ConnectorFile:
+        """The same for a source whose rows a bulk snapshot brought: the connector reads none of them."""
+        if self.config.get("snapshot.mode", INITIAL) != INITIAL:
+            return self  # a person has chosen since
+        return replace(self, config={**self.config, "snapshot.mode": "no_data"})
 
     def topics(self) -> list[str]:
         """The topics of tables that it names outright; a pattern's come into being with their first row."""
@@ -89,6 +98,10 @@ class ConnectClient:
     ) -> None:
         self.close()
 
+    @property
+    def url(self) -> str:
+        return str(self._http.base_url)
+
     def close(self) -> None:
         self._http.close()
 
@@ -118,6 +131,36 @@ class ConnectClient:
         known = self._call("GET", f"{path}/config", absent={})
         if known != {"name": file.name, **file.config}:
             self._call("PUT", f"{path}/config", body=file.config, file=file.path)
+
+    def hand_over(self, file: ConnectorFile, lsn: int) -> None:
+        """Register a new connector that streams from `lsn`, whatever happens meanwhile; may be repeated.
+
+        Its position is stored before it runs: without one it would store the position at which it finds
+        the database, also where it has not sent what lies before that.
+        """
+        path = f"/connectors/{file.name}"
+        if file.name not in self.names():
+            body = {"name": file.name, "config": file.config, "initial_state": "STOPPED"}
+            self._call("POST", "/connectors", body=body, file=file.path)
+        if not self._call("GET", f"{path}/offsets")["offsets"]:
+            self._wait_stopped(file.name)
+            position = {
+                "partition": {"server": file.config["topic.prefix"]},
+                "offset": {"lsn": lsn, "ts_usec": time.time_ns() // 1000},
+            }
+            self._call("PATCH", f"{path}/offsets", body={"offsets": [position]}, file=file.path)
+        self._call("PUT", f"{path}/resume")
+
+    def _wait_stopped(self, name: str) -> None:
+        """Only then can a position be stored."""
+        self._call("PUT", f"/connectors/{name}/stop")
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            answer = self._call("GET", f"/connectors/{name}/status", absent=UNREGISTERED)
+            if answer["connector"]["state"] == "STOPPED" and not answer["tasks"]:
+                return
+            time.sleep(POLL_SECONDS)
+        raise TransientError(f"connector `{name}` does not stop: see `headrace status`, then `headrace up`")
 
     def status(self, name: str) -> ConnectorStatus:
         """Its state; UNREGISTERED where Connect does not know it (yet)."""
@@ -165,7 +208,7 @@ class ConnectClient:
         method: str,
         path: str,
         *,
-        body: dict[str, str] | None = None,
+        body: Any = None,
         file: Path | None = None,
         absent: Any = None,
     ) -> Any:
@@ -192,21 +235,55 @@ class ConnectClient:
         raise kind(f"{where}Kafka Connect refuses {method} {path} ({response.status_code}): {said}")
 
 
+Load = Callable[[ConnectorFile], LoadRecord | None]
+"""Bring a source's rows before its connector is registered; None: the connector reads them itself."""
+
+
 def register_all(
-    settings: Settings, *, on_progress: Callable[[str], None] = lambda message: None
+    settings: Settings,
+    *,
+    on_progress: Callable[[str], None] = lambda message: None,
+    load: Load = lambda file: None,
 ) -> list[str]:
-    """Register every connector file of the project, wait until each runs. The source's tables must exist."""
+    """Register every connector file of the project, wait until each runs. The source's tables must exist.
+
+    Args:
+        load: called for a connector that Connect does not know.
+    """
     files = [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
     create_topics(settings.kafka_bootstrap, [topic for file in files for topic in file.topics()])
     with ConnectClient(settings.connect_url) as client:
         client.wait_ready()
+        known = client.names()
         for file in files:
+            record = load_record(settings.state, file.name)
+            if file.name not in known and (record is None or not record.complete):
+                record = load(file)
             on_progress(f"registering connector `{file.name}`")
-            client.put_connector(file)
-            if client.status(file.name).state == "FAILED":
-                client.restart_failed(file.name)
+            register(client, file, record, settings.state)
             client.wait_running(file.name)
     return [file.name for file in files]
+
+
+def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | None, state: Path) -> None:
+    """Register one connector, after its bulk snapshot where there was one.
+
+    Raises:
+        TerminalError: it is registered though its bulk snapshot never ended.
+    """
+    if record is not None and not record.complete:
+        raise TerminalError(
+            f"the bulk snapshot of `{file.name}` did not end, and Connect has a connector of that name. "
+            f"Next: DELETE /connectors/{file.name} at {client.url}, then `headrace up`"
+        )
+    if record is not None:
+        file = file.streaming()
+        if record.state == "LOADED":
+            client.hand_over(file, record.lsn)
+            replace(record, state="STREAMING").save(state)
+    client.put_connector(file)
+    if client.status(file.name).state == "FAILED":
+        client.restart_failed(file.name)
 
 
 def create_topics(bootstrap: str, topics: list[str]) -> None:

@@ -44,10 +44,14 @@ WHERE i.indrelid = to_regclass(%s) AND i.indisprimary ORDER BY k.n
 """
 
 
-def connect(dsn: str) -> psycopg.Connection[tuple[object, ...]]:
-    """A connection with UTC timestamps. Raises TransientError where the server does not answer."""
+def connect(dsn: str, **options: str) -> psycopg.Connection[tuple[object, ...]]:
+    """A connection with UTC timestamps. Raises TransientError where the server does not answer.
+
+    Args:
+        options: further connection parameters of libpq.
+    """
     try:
-        connection = psycopg.connect(dsn, connect_timeout=10, autocommit=True)
+        connection = psycopg.connect(dsn, connect_timeout=10, autocommit=True, **options)  # type: ignore[arg-type]
     except psycopg.OperationalError as error:
         raise TransientError(
             f"the source database does not answer: {error}. Next: `headrace status`"

@@ -7,7 +7,7 @@ The connector settings this relies on: `decimal.handling.mode=string`, `time.pre
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class SourceColumn:
         json: Spark SQL type under which the JSON value is read.
         decode: Spark SQL expression that turns the read value (`{}`) into `spark`; NULL where it cannot.
         select: PostgreSQL expression (`{}` is the quoted column) that reads the same value.
+        type: as PostgreSQL's `format_type` prints it; empty where that is not known.
     """
 
     name: str
@@ -27,6 +28,7 @@ class SourceColumn:
     json: str
     decode: str = "{}"
     select: str = "{}"
+    type: str = ""
 
 
 _PLAIN = {
@@ -49,6 +51,10 @@ def column(name: str, type_name: str) -> SourceColumn:
 
     Types without a Spark counterpart are kept as their text.
     """
+    return replace(_mapping(name, type_name), type=type_name)
+
+
+def _mapping(name: str, type_name: str) -> SourceColumn:
     if type_name in _PLAIN:
         spark = _PLAIN[type_name]
         return SourceColumn(name, spark, spark)

@@ -6,6 +6,7 @@ ordinary Delta commits with the same record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction
 
 from headrace.errors import NeedsResync, TransientError
 from headrace.store.commits import Commit, latest, read_commit
 from headrace.store.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
+from headrace.store.parts import commit_parts
 from headrace.store.schema import (
     BACKFILL,
     DELETE,
@@ -152,6 +155,14 @@ class Changelog:
             .option("userMetadata", commit.encode())
             .save(str(self.path))
         )
+        self.refresh()
+        self._among(before, commit)
+
+    def add(self, actions: Sequence[AddAction], commit: Commit) -> None:
+        """As `append`, of files that were written beforehand."""
+        self._delta()
+        before = self._seen
+        commit_parts(self.path, actions, commit)
         self.refresh()
         self._among(before, commit)
 

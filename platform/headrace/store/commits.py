@@ -52,6 +52,7 @@ class Commit:
         partitions: labels in which it changes or writes rows; None where that is not known, or all of them.
         kinds: changelog only: number of change rows by kind; None where they were not counted.
         decision: how a derived table's refresh was chosen and what it took; see `planner.choice.Decision`.
+        loaded: changelog version of a bulk snapshot, which the topic begins after; 0 where there was none.
     """
 
     table: str
@@ -71,6 +72,7 @@ class Commit:
     kinds: dict[str, int] | None = None
     partitions: tuple[str | None, ...] | None = None
     decision: dict[str, Any] = field(default_factory=dict)
+    loaded: int = 0
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

@@ -17,6 +17,7 @@ from headrace.store.changelog import Changelog
 from headrace.store.commits import Commit, latest
 from headrace.store.deletes import Deletes
 from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
+from headrace.store.parts import Part, commit_parts
 from headrace.store.retained import Retained
 from headrace.store.schema import (
     DELETE,
@@ -27,6 +28,7 @@ from headrace.store.schema import (
     VERSION,
     TableSchema,
     arrow_schema,
+    spark_type,
 )
 from headrace.store.snapshot import Pin, Snapshot
 from headrace.store.tail import Tail, TailView
@@ -206,6 +208,23 @@ class StoredTable:
             self.snapshot.overwrite_local(rows, snapshot, partitions=None)
             self.adopt(self.snapshot.newest(), rows=rows)
 
+    def load_parts(self, parts: Sequence[Part], commit: Commit, snapshot: Commit) -> None:
+        """Commit the files of an empty table's first rows: changelog, then snapshot.
+
+        Args:
+            snapshot: record of the snapshot's commit.
+        """
+        rows = sum(part.rows for part in parts)
+        commit = replace(commit, rows=rows, kinds={INSERT: rows})
+        with self.compacting:
+            self.changelog.add([part.changelog for part in parts], commit)
+            self.deletes.forget()
+            with self._lock:
+                self._commit = commit
+                self._cold_through = commit.version
+            commit_parts(self.snapshot.path, [a for part in parts for a in part.snapshot], snapshot)
+            self.adopt(self.snapshot.newest())
+
     def _counted(self, commit: Commit, kinds: Mapping[str, int], miscounted: int = 0) -> Commit:
         rows = self._commit.rows + miscounted + kinds.get(INSERT, 0) - kinds.get(DELETE, 0)
         return replace(commit, rows=rows, kinds=dict(kinds))
@@ -287,10 +306,16 @@ class StoredTable:
             return changes.select(*self.schema.stored_names)  # the first load: nothing to fold it into
         return fold(base, changes, self.schema)
 
+    def loaded_rows(self, spark: SparkSession) -> DataFrame:
+        """The rows that the bulk snapshot brought. Raises NeedsResync where retention has removed them."""
+        changes = self.changelog.frame(spark, 0, self._commit.loaded)
+        if self._commit.loaded == 1:
+            return changes.select(*self.schema.stored_names)
+        empty = spark.createDataFrame([], spark_type(self.schema.stored))
+        return fold(empty, changes, self.schema)
+
     def _live(self, spark: SparkSession, head: Head) -> DataFrame:
         from pyspark.sql.types import StructType
-
-        from headrace.store.schema import spark_type
 
         base = self.snapshot.frame(spark, head.pin)
         if not head.tail.keys:

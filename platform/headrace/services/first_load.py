@@ -1,0 +1,116 @@
+"""Who reads a new source for the first time; where that is a bulk snapshot, the warehouse server does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.errors import HeadraceError, TerminalError, TransientError
+from headrace.gateway.client import GatewayClient
+from headrace.gateway.errors import StatementInterrupted
+from headrace.results import LoadResult, Statement
+from headrace.settings import Settings
+from headrace.sources.bulk.choice import Choice, choose, slot_name
+from headrace.sources.bulk.facts import read_facts
+from headrace.sources.bulk.record import LoadRecord, load_record
+from headrace.sources.bulk.slot import slot_exists
+from headrace.sources.connect import ConnectorFile
+from headrace.sources.dsn import source_dsn
+from headrace.spec import load_project
+
+START_SECONDS = 120.0
+"""How long the tables of a server that has just started may take to be there."""
+
+REPORT_SECONDS = 2.0
+"""Between two reports of progress."""
+
+
+@dataclass(frozen=True)
+class FirstLoad:
+    """Called with a connector file that Connect does not know; see `sources.connect.Load`.
+
+    Args:
+        start: starts the warehouse server and waits until it answers.
+        report: told what is decided and how far a load is.
+    """
+
+    settings: Settings
+    start: Callable[[], object]
+    report: Callable[[str], None]
+
+    def __call__(self, file: ConnectorFile) -> LoadRecord | None:
+        unfinished = load_record(self.settings.state, file.name)
+        if unfinished is None:
+            choice = self.choose(file)
+            how = "by a bulk snapshot" if choice.bulk else "by its connector"
+            self.report(f"source `{file.name}` is read {how}: {choice.reason}")
+            if not choice.bulk:
+                return None
+        else:
+            self.report(f"source `{file.name}`: the bulk snapshot that was interrupted starts again")
+        self.start()
+        found = self._run(file.name)
+        if not found.loaded:
+            self.report(f"source `{file.name}` is read by its connector: {found.reason}")
+            return None
+        self.report(f"loaded {found.rows:,} rows of `{file.name}` in {found.seconds:.1f} s")
+        return load_record(self.settings.state, file.name)
+
+    def choose(self, file: ConnectorFile) -> Choice:
+        """By the settings, the connector file and the source's own estimates.
+
+        Raises:
+            HeadraceError: `bulk` is wanted, and the project or the source is not ready for it.
+        """
+        try:
+            return self._choose(file)
+        except HeadraceError as error:
+            if self.settings.snapshot == "bulk":
+                raise
+            return Choice(False, str(error))
+
+    def _choose(self, file: ConnectorFile) -> Choice:
+        if self.settings.snapshot == "connector":  # without a look at the database
+            return choose("connector", file.config, (), bulk_rows=0, slot_exists=False)
+        project = load_project(self.settings.project)
+        connector = project.connectors.get(file.name)
+        if connector is None or file.config.get("connector.class", "").rpartition(".")[2] != _CLASS:
+            return Choice(False, "it is no PostgreSQL source of this project")
+        dsn = source_dsn(connector, self.settings.source_environment())
+        tables = [t for t in project.sources() if t.source == file.name]
+        return choose(
+            self.settings.snapshot,
+            file.config,
+            read_facts(dsn, tables),
+            bulk_rows=self.settings.bulk_snapshot_rows,
+            slot_exists=slot_exists(dsn, slot_name(file.config)),
+        )
+
+    def _run(self, source: str) -> LoadResult:
+        deadline = time.monotonic() + START_SECONDS
+        told = 0.0
+
+        def show(statement: Statement) -> None:
+            nonlocal told
+            if statement.message and time.monotonic() - told > REPORT_SECONDS:
+                told = time.monotonic()
+                self.report(statement.message)
+
+        with GatewayClient(self.settings) as client:
+            while True:
+                try:
+                    answer = client.run(f"LOAD SOURCE {source}", show).result
+                    return LoadResult.model_validate(answer)
+                except StatementInterrupted as error:
+                    # The server answers before its tables are there.
+                    if time.monotonic() > deadline or "not started yet" not in str(error):
+                        raise TransientError(f"`{source}` is not loaded: {error}") from error
+                except TransientError as error:
+                    raise TerminalError(
+                        f"`{source}` is not loaded: {error}. Next: `headrace up` starts the load again"
+                    ) from error
+                time.sleep(1)
+
+
+_CLASS = "PostgresConnector"

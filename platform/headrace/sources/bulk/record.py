@@ -1,0 +1,65 @@
+"""What is remembered of a source's bulk snapshot: that it began, that its tables hold it, that it streams.
+
+One small file a source, replaced at once, so a kill leaves the one state or the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+State = Literal["LOADING", "LOADED", "STREAMING"]
+
+
+@dataclass(frozen=True)
+class LoadRecord:
+    """
+    Args:
+        source: the connector's name.
+        slot: its replication slot: made by the load, so an unfinished load may drop it.
+        state: `LOADING` until every table is committed, `STREAMING` once the connector has its position.
+        lsn: the slot's consistent point: the snapshot holds what was committed before, the stream the rest.
+        rows: read from the source.
+    """
+
+    source: str
+    slot: str
+    state: State
+    lsn: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        return self.state != "LOADING"
+
+    def save(self, state: Path) -> None:
+        """Write it to the project's state directory."""
+        path = _path(state, self.source)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        with new.open("w", encoding="utf-8") as file:
+            json.dump(asdict(self), file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+
+
+def load_record(state: Path, source: str) -> LoadRecord | None:
+    """The record, None where no bulk snapshot of the source was ever begun (or it was given up)."""
+    try:
+        return LoadRecord(**json.loads(_path(state, source).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def forget(state: Path, source: str) -> None:
+    """Nothing of the load is left: the connector may read the source."""
+    _path(state, source).unlink(missing_ok=True)
+
+
+def _path(state: Path, source: str) -> Path:
+    return state / "snapshots" / f"{source}.json"

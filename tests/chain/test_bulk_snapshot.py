@@ -1,0 +1,121 @@
+"""Bulk snapshots in the real stack: exact while writers go on, and started again after a kill."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from chain_support import eventually, own_settings, reader
+from deltalake import DeltaTable
+from running_shop import ROOT, Shop
+
+from headrace.demo.shop import create_shop
+from headrace.errors import HeadraceError
+from headrace.gateway.client import GatewayClient
+from headrace.services.catalogue import SERVICES
+from headrace.services.stack import Stack
+from headrace.sources.bulk.record import load_record
+from headrace.spec import load_project
+from headrace.store.commits import latest
+from headrace.store.schema import KIND, ORIGIN, VERSION
+
+STG = ("stg.users", "stg.products", "stg.orders", "stg.order_items", "stg.page_words")
+
+
+@contextmanager
+def new_shop(project: Path) -> Iterator[Shop]:
+    """A shop whose connector was never registered; `snapshot` is `bulk`."""
+    shutil.copytree(ROOT / "layers", project / "layers")
+    shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
+    with own_settings(project, snapshot="bulk", driver_memory="1g") as settings:
+        stack = Stack(settings)
+        try:
+            stack.up(only=["postgres"])
+            create_shop(settings.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
+            stack.up(only=["connect", "warehouse"])
+            with GatewayClient(settings) as client:
+                yield Shop(stack, client, load_project(project))
+        finally:
+            stack.down()
+
+
+def versions_loaded(shop: Shop) -> dict[str, int]:
+    found = {table: latest(shop.path(table, "changelog")) for table in STG}
+    return {table: commit.loaded for table, (_, commit) in found.items() if commit}  # type: ignore[misc]
+
+
+def serve(shop: Shop, failpoint: str | None) -> None:
+    """Replace the warehouse server by one that dies at the point, and wait until it answers."""
+    program = SERVICES["warehouse"].prepare(shop.settings)
+    if failpoint is not None:
+        environment = {**program.environment, "HEADRACE_FAILPOINTS": failpoint}
+        program = replace(program, environment=environment)
+    shop.stack.supervisor.stop("warehouse")
+    shop.serve(program)
+    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+
+
+def test_handed_over_exactly_while_writers_go_on(tmp_path: Path) -> None:
+    told: list[str] = []
+    with new_shop(tmp_path) as shop:
+        with shop.load(seed=21, rate=200) as load:
+            eventually("the load runs", lambda: load.changes >= 20)
+            registered = shop.stack.register_connectors(on_progress=lambda name, text: told.append(text))
+            assert registered == ["shop"]
+            at_hand_over = load.changes
+            eventually("it went on", lambda: load.changes >= at_hand_over + 200)
+            load.raise_if_failed()
+        shop.wait_caught_up()
+        shop.verify()
+        shop.check_changelogs()
+
+        assert any("read by a bulk snapshot" in text for text in told)
+        assert any("loaded " in text and "rows of `shop`" in text for text in told)
+        assert versions_loaded(shop) == dict.fromkeys(STG, 1)
+        with reader(shop.settings.kafka_bootstrap, "shop.public.orders") as read:
+            events = eventually("events", lambda: len(e := read()) > 20 and e)
+        assert {event.op for event in events} - {None} <= {"c", "u", "d"}
+        config = httpx.get(f"{shop.settings.connect_url}/connectors/shop/config", trust_env=False).json()
+        assert config["snapshot.mode"] == "no_data"
+        done = load_record(shop.settings.state, "shop")
+        assert done is not None and done.state == "STREAMING"
+
+        shop.stack.register_connectors()  # as `headrace up` does every time
+        log = DeltaTable(str(shop.path("stg.orders", "changelog"))).to_pyarrow_table()
+        first = [row for row in log.to_pylist() if row[VERSION] == 1]
+        assert {(row[KIND], row[ORIGIN]) for row in first} == {("+I", "stream")}
+        assert len({row["_seq"] for row in first}) == 1
+
+
+@pytest.mark.timeout(600)
+def test_killed_in_the_middle_it_starts_again_without_loss(tmp_path: Path) -> None:
+    with new_shop(tmp_path) as shop:
+        with shop.load(seed=22, rate=50) as load:
+            for failpoint in ("bulk.copied=kill", "bulk.committed=kill@2"):
+                serve(shop, failpoint)
+                with pytest.raises(HeadraceError, match="headrace up"):
+                    shop.stack.register_connectors()
+                unfinished = load_record(shop.settings.state, "shop")
+                assert unfinished is not None and unfinished.state == "LOADING"
+                with psycopg.connect(shop.dsn) as connection:
+                    slots = connection.execute("SELECT slot_name FROM pg_replication_slots").fetchall()
+                assert slots == [("headrace_shop",)]
+            assert sorted(versions_loaded(shop).values()) == [0, 0, 0, 1, 1]
+
+            serve(shop, None)
+            told: list[str] = []
+            shop.stack.register_connectors(on_progress=lambda name, text: told.append(text))
+            assert any("interrupted starts again" in text for text in told)
+            before = load.changes
+            eventually("the load goes on", lambda: load.changes >= before + 50)
+            load.raise_if_failed()
+        assert sorted(versions_loaded(shop).values()) == [1, 1, 1, 2, 2]
+        shop.wait_caught_up()
+        shop.verify()
+        shop.check_changelogs()
