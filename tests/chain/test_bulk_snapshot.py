@@ -19,7 +19,9 @@ from headrace.demo.shop import create_shop
 from headrace.errors import HeadraceError
 from headrace.gateway.client import GatewayClient
 from headrace.services.catalogue import SERVICES
+from headrace.services.program import Program
 from headrace.services.stack import Stack
+from headrace.settings import Settings
 from headrace.sources.bulk.record import load_record
 from headrace.spec import load_project
 from headrace.store.commits import latest
@@ -38,7 +40,7 @@ def new_shop(project: Path) -> Iterator[Shop]:
         try:
             stack.up(only=["postgres"])
             create_shop(settings.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
-            stack.up(only=["connect", "warehouse"])
+            stack.up(only=["connect"])
             with GatewayClient(settings) as client:
                 yield Shop(stack, client, load_project(project))
         finally:
@@ -50,15 +52,16 @@ def versions_loaded(shop: Shop) -> dict[str, int]:
     return {table: commit.loaded for table, (_, commit) in found.items() if commit}  # type: ignore[misc]
 
 
-def serve(shop: Shop, failpoint: str | None) -> None:
-    """Replace the warehouse server by one that dies at the point, and wait until it answers."""
-    program = SERVICES["warehouse"].prepare(shop.settings)
-    if failpoint is not None:
+def arm(patch: pytest.MonkeyPatch, failpoint: str) -> None:
+    """From its next start on the warehouse server dies at this point."""
+    service = SERVICES["warehouse"]
+
+    def prepare(settings: Settings) -> Program:
+        program = service.prepare(settings)
         environment = {**program.environment, "HEADRACE_FAILPOINTS": failpoint}
-        program = replace(program, environment=environment)
-    shop.stack.supervisor.stop("warehouse")
-    shop.serve(program)
-    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+        return replace(program, environment=environment)
+
+    patch.setitem(SERVICES, "warehouse", replace(service, prepare=prepare))
 
 
 def test_handed_over_exactly_while_writers_go_on(tmp_path: Path) -> None:
@@ -98,9 +101,10 @@ def test_killed_in_the_middle_it_starts_again_without_loss(tmp_path: Path) -> No
     with new_shop(tmp_path) as shop:
         with shop.load(seed=22, rate=50) as load:
             for failpoint in ("bulk.copied=kill", "bulk.committed=kill@2"):
-                serve(shop, failpoint)
-                with pytest.raises(HeadraceError, match="headrace up"):
-                    shop.stack.register_connectors()
+                with pytest.MonkeyPatch.context() as patch:
+                    arm(patch, failpoint)
+                    with pytest.raises(HeadraceError, match="headrace up"):
+                        shop.stack.register_connectors()
                 unfinished = load_record(shop.settings.state, "shop")
                 assert unfinished is not None and unfinished.state == "LOADING"
                 with psycopg.connect(shop.dsn) as connection:
@@ -108,7 +112,6 @@ def test_killed_in_the_middle_it_starts_again_without_loss(tmp_path: Path) -> No
                 assert slots == [("headrace_shop",)]
             assert sorted(versions_loaded(shop).values()) == [0, 0, 0, 1, 1]
 
-            serve(shop, None)
             told: list[str] = []
             shop.stack.register_connectors(on_progress=lambda name, text: told.append(text))
             assert any("interrupted starts again" in text for text in told)

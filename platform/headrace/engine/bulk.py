@@ -42,6 +42,10 @@ from headrace.store.parts import remove_uncommitted
 log = logging.getLogger(__name__)
 
 
+class NotFirst(TerminalError):
+    """The source's tables hold changes already, or somebody else made the slot."""
+
+
 @dataclass
 class BulkLoad:
     """One load.
@@ -71,7 +75,7 @@ class BulkLoad:
 
         Raises:
             Inexact: the connector must read this source; nothing of the load is left.
-            TerminalError: a table holds rows, or the slot is somebody else's.
+            NotFirst: so must it here; nothing was begun.
         """
         begun = time.monotonic()
         known = load_record(self.state, self.connector.name)
@@ -81,18 +85,19 @@ class BulkLoad:
         slot = slot_name(self.connector.config)
         LoadRecord(self.connector.name, slot, "LOADING").save(self.state)
         topics = {t.spec.source.topic for t in self.tables if t.spec.source is not None}
-        with ExitStack() as held:
-            for flow in self.flows:  # derived tables are computed once, from all of the source
-                held.enter_context(flow.reading(topics))
-            try:
-                point = self._load(slot, offsets, progress)
-            except BaseException:
-                self._give_up(slot)
-                raise
-            done = LoadRecord(
-                self.connector.name, slot, "LOADED", point, self.rows, round(time.monotonic() - begun, 3)
-            )
+        for flow in self.flows:  # derived tables are computed once, from all of the source
+            flow.loading |= topics
+        try:
+            point = self._load(slot, offsets, progress)
+            seconds = round(time.monotonic() - begun, 3)
+            done = LoadRecord(self.connector.name, slot, "LOADED", point, self.rows, seconds)
             done.save(self.state)
+        except BaseException:
+            self._give_up(slot)
+            raise
+        finally:
+            for flow in self.flows:
+                flow.loading -= topics
         log.info("bulk snapshot of %s: %s rows in %.1f s", done.source, f"{done.rows:,}", done.seconds)
         return done
 
@@ -105,21 +110,15 @@ class BulkLoad:
         return f"bulk snapshot of `{self.connector.name}`: {self.message}"
 
     def _check(self, *, ours: bool) -> dict[str, dict[int, int]]:
-        """Where the tables' topics begin. Raises TerminalError where the load would not be the first."""
+        """Where the tables' topics begin. Raises NotFirst where the load would not be the first."""
         if not ours and slot_exists(self.dsn, slot_name(self.connector.config)):
-            raise TerminalError(
-                f"the replication slot `{slot_name(self.connector.config)}` exists already. Next: drop it if "
-                'nothing needs it, or set `snapshot = "connector"`, then `headrace up`'
-            )
+            raise NotFirst(f"the replication slot `{slot_name(self.connector.config)}` exists already")
         ends = self.topics.ends([t.spec.source.topic for t in self.tables if t.spec.source is not None])
         for table in self.tables:
             topic = str(table.spec.source)
             half_loaded = ours and 0 < table.store.version == table.store.commit.loaded
             if (table.store.version and not half_loaded) or any(ends.get(topic, {}).values()):
-                raise TerminalError(
-                    f"`{table.name}` has changes already, so this is not its first load. Next: set "
-                    '`snapshot = "connector"` in headrace.toml, then `headrace up`'
-                )
+                raise NotFirst(f"`{table.name}` has changes already, so this is not its first load")
         return ends
 
     def _load(self, slot: str, offsets: dict[str, dict[int, int]], progress: Progress) -> int:

@@ -12,9 +12,8 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,7 +116,7 @@ class Flow:
             WIDTH, f"flow-{name}", initializer=partial(use_pool, sessions.flow, "flow")
         )
         self._queries = Queries()
-        self._loading: set[str] = set()
+        self.loading: set[str] = set()  # topics whose tables are read for the first time
         consumed = {u for t in tables for u in registry.upstreams(t)}
         declared = [t.spec.freshness.total_seconds() for t in tables if t.spec.freshness]
         self._tightest = min(declared, default=0.0)
@@ -202,15 +201,6 @@ class Flow:
         with self.lock:
             self.active.discard(name)
 
-    @contextmanager
-    def reading(self, topics: set[str]) -> Iterator[None]:
-        """Derived tables wait while these topics' tables are read for the first time; `settle` follows."""
-        self._loading |= topics
-        try:
-            yield
-        finally:
-            self._loading -= topics
-
     # -- cuts ---------------------------------------------------------------------------------------------
 
     def expect_cut(self, token: str) -> Future[Cut]:
@@ -272,9 +262,9 @@ class Flow:
         events = batches.collect(self._sessions.flow, self._queries, messages)
         for event in events:
             if event.op == "r" and event.snapshot not in LAST_READ:
-                self._loading.add(event.topic)
+                self.loading.add(event.topic)
             elif event.op is not None:
-                self._loading.discard(event.topic)
+                self.loading.discard(event.topic)
         return events
 
     def _large(self, ends: Offsets, batch_id: int) -> None:
@@ -282,7 +272,7 @@ class Flow:
             found = self._ingest_large(table, ends, batch_id)
             if found is None:
                 return None
-            (self._loading.add if found.loading else self._loading.discard)(str(table.spec.source))
+            (self.loading.add if found.loading else self.loading.discard)(str(table.spec.source))
             return found.delta
 
         known = self._stg(refresh)
@@ -304,7 +294,7 @@ class Flow:
         if batches.size(start, end) <= SMALL:
             events = self._events(messages)
             delta = self._ingest_events(table, events, end, batch_id)
-            return None if delta is None else Loaded(delta, loading=topic in self._loading)
+            return None if delta is None else Loaded(delta, loading=topic in self.loading)
         return ingest_frame(
             self._sessions.batch, table, messages, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )
@@ -314,7 +304,7 @@ class Flow:
 
     def _derived(self, known: dict[TableName, Delta], batch_id: int) -> None:
         """Advance the derived tables, upstreams first, independent ones at the same time."""
-        if self._loading:
+        if self.loading:
             return  # the source is still being read for the first time: derive once, from all of it
         trailing = [t for t in self.tables if t.spec.source is None and self._trails(t)]
         waiting = [t for t in self.tables if t.spec.source is None and t not in trailing]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.engine.advance import Sessions
-from headrace.engine.bulk import BulkLoad, settle_beside
+from headrace.engine.bulk import BulkLoad, NotFirst, settle_beside
 from headrace.engine.flow import Flow
-from headrace.engine.table import Registry, Table
+from headrace.engine.job_group import JobGroup
+from headrace.engine.table import Table
+from headrace.engine.views import Views
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.progress import Progress
 from headrace.results import LoadResult
 from headrace.settings import Settings
 from headrace.sources.bulk.columns import Inexact
+from headrace.sources.bulk.record import load_record
+from headrace.sources.dsn import source_dsn
 from headrace.sources.topics import Topics
 from headrace.spec import Project
 
@@ -24,19 +29,15 @@ class Loads:
     """Runs them and tells how far they are.
 
     Args:
-        dsn: connection string of a source by its name.
-        published: called after a table's snapshot moved.
+        flows: all of the warehouse's; every stg table is in one.
     """
 
     project: Project
     settings: Settings
     sessions: Sessions
-    registry: Registry
     flows: Sequence[Flow]
     topics: Topics
-    dsn: Callable[[str], str]
-    run_id: str
-    published: Callable[[Table], None]
+    views: Views
     _under_way: dict[str, BulkLoad] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -45,29 +46,34 @@ class Loads:
 
         Raises:
             UnknownName: there is no such source.
-            TerminalError: it is being loaded, or its tables are not empty.
+            TerminalError: it is being loaded, or `bulk` is wanted and cannot be.
         """
         if source not in self.project.connectors:
             raise UnknownName(f"no source `{source}`; {did_you_mean(source, self.project.connectors)}")
-        tables = [t for t in self.registry if t.spec.source is not None and t.spec.source.source == source]
+        known = [t for f in self.flows for t in f.tables]
+        tables = [t for t in known if t.spec.source is not None and t.spec.source.source == source]
+        connector = self.project.connectors[source]
         load = BulkLoad(
             self.sessions,
-            self.project.connectors[source],
-            self.dsn(source),
+            connector,
+            source_dsn(connector, self.settings.source_environment()),
             tables,
             [f for f in self.flows if {t.name for t in f.tables} & {t.name for t in tables}],
             self.topics,
             self.settings.state,
             self.settings.bulk_snapshot_connections,
-            self.run_id,
+            uuid.uuid4().hex[:12],
         )
         with self._lock:
             if source in self._under_way:
                 raise TerminalError(f"`{source}` is being loaded. Next: `headrace status` tells how far")
             self._under_way[source] = load
         try:
-            done = load.run(progress)
-        except Inexact as error:
+            with JobGroup(self.sessions.batch, progress):
+                done = load.run(progress)
+        except (Inexact, NotFirst) as error:
+            if load_record(self.settings.state, source) is not None:  # some tables are loaded already
+                raise TerminalError(f"{error}. Next: correct that, then `headrace up`") from error
             if self.settings.snapshot == "bulk":
                 raise TerminalError(
                     f'{error}. Next: set `snapshot = "connector"` in headrace.toml, then `headrace up`'
@@ -77,7 +83,7 @@ class Loads:
             with self._lock:
                 self._under_way.pop(source, None)
         for table in tables:
-            self.published(table)
+            self.views.renew(table)
         settle_beside(self.sessions, load.flows)
         return LoadResult(source=source, loaded=True, lsn=done.lsn, rows=done.rows, seconds=done.seconds)
 

@@ -155,10 +155,7 @@ class Warehouse:
             dead_letters=self._dead_letters,
             on_failure=self._failed,
         )
-        self._loads = Loads(
-            self._project, settings, self._sessions, registry, self._flows, self._topics, self._dsn,
-            self._run_id, self._views.renew_if_old,
-        )  # fmt: skip
+        self._loads = Loads(self._project, settings, self._sessions, self._flows, self._topics, self._views)
         self._supervisor = Supervisor(
             self._flows,
             self._catalog,
@@ -333,8 +330,7 @@ class Warehouse:
     def load(self, source: str, *, progress: Progress) -> LoadResult:
         """The bulk snapshot of a source that no connector reads yet, into all of its stg tables."""
         self._ready()
-        with self._cancellable(progress):
-            return self._loads.load(source, progress)
+        return self._loads.load(source, progress)
 
     def suspend(self, table: str) -> None:
         """Let the table stand still; its neighbours go on."""

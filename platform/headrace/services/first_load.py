@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.gateway.client import GatewayClient
-from headrace.gateway.errors import StatementInterrupted
 from headrace.results import LoadResult, Statement
 from headrace.settings import Settings
 from headrace.sources.bulk.choice import Choice, choose, slot_name
@@ -88,7 +87,6 @@ class FirstLoad:
         )
 
     def _run(self, source: str) -> LoadResult:
-        deadline = time.monotonic() + START_SECONDS
         told = 0.0
 
         def show(statement: Statement) -> None:
@@ -97,20 +95,23 @@ class FirstLoad:
                 told = time.monotonic()
                 self.report(statement.message)
 
-        with GatewayClient(self.settings) as client:
-            while True:
-                try:
-                    answer = client.run(f"LOAD SOURCE {source}", show).result
-                    return LoadResult.model_validate(answer)
-                except StatementInterrupted as error:
-                    # The server answers before its tables are there.
-                    if time.monotonic() > deadline or "not started yet" not in str(error):
-                        raise TransientError(f"`{source}` is not loaded: {error}") from error
-                except TransientError as error:
-                    raise TerminalError(
-                        f"`{source}` is not loaded: {error}. Next: `headrace up` starts the load again"
-                    ) from error
-                time.sleep(1)
+        try:
+            with GatewayClient(self.settings) as client:
+                _wait_for_tables(client)
+                return LoadResult.model_validate(client.run(f"LOAD SOURCE {source}", show).result)
+        except TransientError as error:
+            raise TerminalError(
+                f"`{source}` is not loaded: {error}. Next: `headrace up` starts the load again"
+            ) from error
+
+
+def _wait_for_tables(client: GatewayClient) -> None:
+    """The server answers before its tables are there. Raises TransientError with what they wait for."""
+    deadline = time.monotonic() + START_SECONDS
+    while waiting := [t for t in client.status() if not t.mode]:
+        if time.monotonic() > deadline:
+            raise TransientError(f"its tables do not start: {waiting[0].last_error}")
+        time.sleep(0.2)
 
 
 _CLASS = "PostgresConnector"
