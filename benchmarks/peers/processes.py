@@ -1,9 +1,8 @@
-"""Processes of a peer: started with a log each, ended by id; and ports for them."""
+"""Processes of a peer: started with a log each, ended by id."""
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,21 +12,8 @@ import psutil
 
 from headrace.errors import TerminalError
 from headrace.services.processes import end
-from headrace.settings import LOOPBACK
 
 LOG_LINES = 15
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on, all different."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((LOOPBACK, 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 def tail(log: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
-from chain_support import eventually, own_settings, reader
+from chain_support import eventually, reader
 from deltalake import DeltaTable
 from running_shop import ROOT, Shop
 
@@ -20,6 +20,7 @@ from headrace.errors import HeadraceError
 from headrace.gateway.client import GatewayClient
 from headrace.services.catalogue import SERVICES
 from headrace.services.program import Program
+from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.bulk.record import load_record
@@ -35,7 +36,7 @@ def new_shop(project: Path) -> Iterator[Shop]:
     """A shop whose connector was never registered; `snapshot` is `bulk`."""
     shutil.copytree(ROOT / "layers", project / "layers")
     shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
-    with own_settings(project, snapshot="bulk", driver_memory="1g") as settings:
+    with scratch_settings(project, snapshot="bulk", driver_memory="1g") as settings:
         stack = Stack(settings)
         try:
             stack.up(only=["postgres"])

@@ -15,8 +15,9 @@ import yaml
 
 from headrace.errors import TerminalError
 from headrace.services.java import find_java
+from headrace.services.scratch import free_ports
 from headrace.settings import LOOPBACK
-from peers.processes import Processes, free_ports, tail
+from peers.processes import Processes, tail
 
 FOLDER = Path(__file__).parent
 SLOTS = 4

@@ -93,6 +93,8 @@ class Contender(Protocol):
 PEERS = {
     "flink_paimon": "Flink SQL with Paimon",
     "spark_merge": "Spark Structured Streaming, a MERGE a table",
+    "full_batch": "Spark SQL, all tables anew over and over",
+    "declarative": "Spark Declarative Pipelines",
 }
 """Peers by name: a package `benchmarks/peers/NAME` each, with `contender(settings) -> Contender`."""
 
