@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.prepared import Queries
 from headrace.sources.envelope import ENVELOPE, Event
+from headrace.sources.messages import RAW
 from headrace.store.frontier import Offsets, decode_offsets
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = (
@@ -52,19 +54,15 @@ def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> D
     )
 
 
-_RAW = (
-    ("topic", "string"), ("partition", "int"), ("offset", "bigint"), ("key", "binary"), ("value", "binary"),
-)  # fmt: skip
-
-
-def collect(spark: SparkSession, queries: Queries, messages: DataFrame) -> list[Event]:
+def collect(spark: SparkSession, queries: Queries, messages: pa.Table) -> list[Event]:
     """The batch's events in the driver: for small batches.
 
     Args:
-        queries: of the flow; parsing is planned once, unlike the read, which is another for each batch.
+        messages: columns as `sources.messages.RAW`.
+        queries: where the plan for parsing them is kept.
     """
-    raw = messages.select(*[name for name, _ in _RAW]).toArrow()
-    table = queries.run(spark, "events", [(raw, _RAW)], lambda frames: parse(frames[0]).select(*_COLUMNS))
+    inputs = [(messages, RAW)]
+    table = queries.run(spark, "events", inputs, lambda frames: parse(frames[0]).select(*_COLUMNS))
     return [Event(*row) for row in zip(*(table.column(c).to_pylist() for c in _COLUMNS), strict=True)]
 
 

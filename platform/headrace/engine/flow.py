@@ -13,7 +13,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions, advance
 from headrace.engine.compaction import compact
+from headrace.engine.cuts import Cuts
 from headrace.engine.failpoints import failpoint
 from headrace.engine.gate import Gate, at_rest
 from headrace.engine.ingest import ingest
@@ -28,9 +30,10 @@ from headrace.engine.ingest_cluster import Loaded, ingest_frame
 from headrace.engine.prepared import Queries
 from headrace.engine.session import use_pool
 from headrace.engine.table import Delta, Registry, Table
-from headrace.errors import NeedsResync, TransientError
+from headrace.errors import NeedsResync
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
+from headrace.sources.messages import Messages
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
 from headrace.spec.model import TableName
@@ -38,15 +41,13 @@ from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
 log = logging.getLogger(__name__)
 
-Cut = dict[TableName, int]
-"""Changelog version of every table of the flow at one position of the source."""
-
-BATCHES_PER_FRESHNESS = 10
+BATCHES_PER_FRESHNESS = 20
 """Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough."""
 
 LOOSE = 2.0
@@ -60,10 +61,6 @@ TRAILING_SECONDS = 1.5
 
 SMOOTHING = 0.3
 """Weight of the newest refresh in that average."""
-
-
-class CutMissed(TransientError):
-    """The flow went over a position in a batch too large to be divided there."""
 
 
 WIDTH = 2
@@ -111,11 +108,13 @@ class Flow:
         self._on_failure = on_failure
         self._query: StreamingQuery | None = None
         self._checkpoint = self._directory
-        self._cuts: dict[str, Future[Cut]] = {}
+        self.cuts = Cuts()
         self._pool = ThreadPoolExecutor(
             WIDTH, f"flow-{name}", initializer=partial(use_pool, sessions.flow, "flow")
         )
         self._queries = Queries()
+        self._messages = Messages(bootstrap)
+        self._read_to: Offsets = {}
         self.loading: set[str] = set()  # topics whose tables are read for the first time
         consumed = {u for t in tables for u in registry.upstreams(t)}
         declared = [t.spec.freshness.total_seconds() for t in tables if t.spec.freshness]
@@ -150,6 +149,7 @@ class Flow:
             if table.name in self.active:
                 frontier = merge_offsets(frontier, table.store.commit.offsets)
         self.position = self._topics.starting(frontier, names) | self._topics.ends(self._gate.topics)
+        self._read_to = self.position
         self._gate.reset()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._checkpoint = self._directory / uuid.uuid4().hex[:12]
@@ -182,6 +182,7 @@ class Flow:
         self.stop()
         self._pool.shutdown(wait=True)
         self._trailing.shutdown(wait=True)
+        self._messages.close()
 
     def failure(self) -> str | None:
         """Why the streaming query itself ended, or None while it runs."""
@@ -201,36 +202,22 @@ class Flow:
         with self.lock:
             self.active.discard(name)
 
-    # -- cuts ---------------------------------------------------------------------------------------------
-
-    def expect_cut(self, token: str) -> Future[Cut]:
-        """The versions of all tables at the position that the marker row `token` will have."""
-        future: Future[Cut] = Future()
-        self._cuts[token] = future
-        return future
-
-    def _marks(self, events: Iterable[Event]) -> dict[str, int]:
-        marks = {}
-        for event in events:
-            if event.topic.endswith("." + MARKER_TABLE) and event.op == "c" and event.after:
-                token = str(json.loads(event.after).get("id"))
-                if token in self._cuts:
-                    marks[token] = event.lsn
-        return marks
-
     # -- one micro-batch ----------------------------------------------------------------------------------
 
-    def _process(self, messages: DataFrame, batch_id: int) -> None:
+    def _process(self, _: DataFrame, batch_id: int) -> None:
+        """Spark says how far the micro-batch goes; its messages are read by what suits their number."""
         begun = time.monotonic()
         with self.lock:
             if self._query is None and batch_id > 0:
                 return  # stopping; the tables' frontiers say where to go on
             ends = batches.end_offsets(self._checkpoint, batch_id)
             if batches.size(self.position, ends) <= SMALL:
-                events = self._events(messages)
+                events = self._events(self._messages.read(self._read_to, ends))
+                self._read_to = ends
                 events, ends = self._gate.admit(events, ends)
                 self._small(events, ends, batch_id)
             else:
+                self._read_to = ends
                 self._gate.reset()
                 self._large(ends, batch_id)
             self.position = ends
@@ -238,11 +225,11 @@ class Flow:
         failpoint("flow.before_checkpoint")
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
-        for part in batches.split(events, ends, self._marks(events)):
+        for part in batches.split(events, ends, self.cuts.marks(events)):
             known = self._stg(partial(self._ingest_part, part=part, batch_id=batch_id))
             self._derived(known, batch_id)
             for token in part.tokens:
-                self._cuts.pop(token).set_result({t.name: t.store.version for t in self.tables})
+                self.cuts.reached(token, {t.name: t.store.version for t in self.tables})
 
     def _ingest_part(self, table: Table, *, part: batches.Part, batch_id: int) -> Delta | None:
         assert table.spec.source is not None
@@ -257,7 +244,7 @@ class Flow:
             self._sessions.flow, table, events, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )
 
-    def _events(self, messages: DataFrame) -> list[Event]:
+    def _events(self, messages: pa.Table) -> list[Event]:
         """The messages' events; notes which topics stand within Debezium's snapshot."""
         events = batches.collect(self._sessions.flow, self._queries, messages)
         for event in events:
@@ -276,9 +263,7 @@ class Flow:
             return found.delta
 
         known = self._stg(refresh)
-        for token in [t for t in self._cuts if not self._cuts[t].done()]:
-            # A batch of this size is not divided: whoever waits asks again.
-            self._cuts.pop(token).set_exception(CutMissed(f"a batch too large to divide passed {token}"))
+        self.cuts.missed()
         self._derived(known, batch_id)
 
     def _ingest_large(self, table: Table, ends: Offsets, batch_id: int) -> Loaded | None:
@@ -290,13 +275,14 @@ class Flow:
         end = {topic: ends[topic]}
         if batches.size(start, end) <= 0:
             return None
-        messages = batches.read(self._sessions.batch, self._bootstrap, start, end)
         if batches.size(start, end) <= SMALL:
-            events = self._events(messages)
+            with closing(Messages(self._bootstrap)) as consumer:
+                events = self._events(consumer.read(start, end))
             delta = self._ingest_events(table, events, end, batch_id)
             return None if delta is None else Loaded(delta, loading=topic in self.loading)
+        frame = batches.read(self._sessions.batch, self._bootstrap, start, end)
         return ingest_frame(
-            self._sessions.batch, table, messages, end, self._dead_letters, run_id=self.run_id, batch=batch_id
+            self._sessions.batch, table, frame, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )
 
     def _stg(self, refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:

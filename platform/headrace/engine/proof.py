@@ -11,7 +11,8 @@ from pathlib import Path
 
 from headrace.engine.advance import Sessions
 from headrace.engine.backfill import backfill
-from headrace.engine.flow import Cut, CutMissed, Flow
+from headrace.engine.cuts import Cut, CutMissed
+from headrace.engine.flow import Flow
 from headrace.engine.parity import compare, verify_batch, verify_topic
 from headrace.engine.repair import Repair
 from headrace.engine.rows import Span, in_range, source_rows
@@ -126,7 +127,7 @@ class Proof:
     def _cut(self, flow: Flow, tables: Sequence[Table]) -> Iterator[tuple[Position, Cut]]:
         """A position of the source and the versions of all tables of the flow there."""
         token = uuid.uuid4().hex
-        reached = flow.expect_cut(token)
+        reached = flow.cuts.expect(token)
         captured = [t.spec.source for t in flow.tables if t.spec.source is not None]
         (name,) = {s.source for s in captured} if len({s.source for s in captured}) == 1 else {""}
         if not name:

@@ -1,0 +1,125 @@
+"""Reading short ranges of Kafka topics at once, by a consumer that reads ahead.
+
+Spark's Kafka source starts tasks and plans anew for every batch: some hundred milliseconds for few messages.
+Here they mostly wait in memory before they are asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+
+import pyarrow as pa
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from headrace.errors import TransientError
+from headrace.store.frontier import Offsets
+
+TIMEOUT_SECONDS = 60.0
+AHEAD_KBYTES = 8_192
+"""Bytes of each partition that the client holds before they are asked for."""
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+RAW = (
+    ("topic", "string"), ("partition", "int"), ("offset", "bigint"), ("key", "binary"), ("value", "binary"),
+)  # fmt: skip
+"""Columns of messages, with Spark's types."""
+
+_ARROW = pa.schema([
+    ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()),
+    ("value", pa.binary()),
+])  # fmt: skip
+
+
+class Messages:
+    """A consumer of some topics. Not thread-safe; it joins no group and commits nothing."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = Consumer({
+            "bootstrap.servers": bootstrap,
+            "group.id": "headrace-flow",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",  # as Spark's source reads, and finds the ends
+            "auto.offset.reset": "error",
+            "queued.max.messages.kbytes": AHEAD_KBYTES,
+            "log_level": 0,
+        })  # fmt: skip
+        self._cut: dict[Place, int] = {}  # where the last read ended
+        self._reached: dict[Place, int] = {}  # all that there is before it was returned, or is in `_ahead`
+        self._ahead: dict[Place, deque[Message]] = {}
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def read(self, start: Offsets, end: Offsets) -> pa.Table:
+        """The messages between two cuts: columns as `RAW`, ordered by offset in each partition.
+
+        Args:
+            start, end: the same partitions; a range that begins where the last one ended costs no request.
+        Raises:
+            TransientError: Kafka does not answer, or no longer has them.
+        """
+        wanted = {(t, p): offset for t, parts in end.items() for p, offset in parts.items()}
+        begin = {place: start.get(place[0], {}).get(place[1], 0) for place in wanted}
+        if begin != self._cut:
+            self._assign(begin)
+        found: list[Message] = []
+        waiting = {place for place in wanted if self._take(place, wanted[place], found)}
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while waiting:
+            message = self._consumer.poll(1.0)
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise TransientError(f"Kafka did not deliver {sorted(waiting)}. Next: `headrace status`")
+                continue
+            if (place := self._accept(message)) in waiting and not self._take(place, wanted[place], found):
+                waiting.remove(place)
+        self._cut = wanted
+        return _table(found)
+
+    def _assign(self, begin: dict[Place, int]) -> None:
+        try:
+            self._consumer.assign([TopicPartition(t, p, offset) for (t, p), offset in begin.items()])
+        except KafkaException as error:
+            raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
+        self._reached = dict(begin)
+        self._ahead = {place: deque() for place in begin}
+
+    def _accept(self, message: Message) -> Place:
+        """Keep what the client delivered: a message, or that a partition has none before an offset."""
+        place = (str(message.topic()), int(message.partition() or 0))
+        error = message.error()
+        if error is None:
+            self._ahead[place].append(message)
+            self._reached[place] = _offset(message) + 1
+        elif error.code() == KafkaError._PARTITION_EOF:
+            # Offsets without a message, such as those of transaction markers, are passed over in silence.
+            self._reached[place] = max(self._reached[place], _offset(message))
+        elif not error.retriable() and error.code() not in _PASSING:
+            raise TransientError(f"Kafka: {error.str()}. Next: `headrace status`")
+        return place
+
+    def _take(self, place: Place, end: int, found: list[Message]) -> bool:
+        """Move what lies before `end` to `found`. Returns whether more is to come."""
+        ahead = self._ahead[place]
+        while ahead and _offset(ahead[0]) < end:
+            found.append(ahead.popleft())
+        return self._reached[place] < end
+
+
+_PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    return OFFSET_INVALID if offset is None else offset
+
+
+def _table(messages: Iterable[Message]) -> pa.Table:
+    rows = [(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in messages]
+    columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)

@@ -1,0 +1,143 @@
+"""Short ranges of real topics: exactly the messages of a range, whatever lies between their offsets."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from chain_support import eventually
+from confluent_kafka import Producer
+
+from headrace.errors import TransientError
+from headrace.services.stack import Stack
+from headrace.sources import messages as module
+from headrace.sources.messages import Messages
+from headrace.sources.topics import Topics
+from headrace.store.frontier import Offsets
+
+
+@pytest.fixture
+def bootstrap(stack: Stack) -> str:
+    return stack.settings.kafka_bootstrap
+
+
+@pytest.fixture
+def topics(bootstrap: str) -> Iterator[Topics]:
+    with closing(Topics(bootstrap)) as found:
+        yield found
+
+
+@pytest.fixture
+def consumer(bootstrap: str) -> Iterator[Messages]:
+    with closing(Messages(bootstrap)) as found:
+        yield found
+
+
+@pytest.fixture
+def names(topics: Topics) -> list[str]:
+    """Two topics, empty."""
+    found = [f"messages-{uuid.uuid4().hex}" for _ in range(2)]
+    topics.ensure(found)
+    eventually("leaders of new topics", lambda: topics.ends(found))
+    return found
+
+
+def send(bootstrap: str, topic: str, values: list[bytes | None], *, commit: bool | None = None) -> None:
+    """Args: commit: in a transaction, which ends so; each leaves an offset without a message."""
+    config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
+    if commit is not None:
+        config["transactional.id"] = uuid.uuid4().hex
+    producer = Producer(config)
+    if commit is not None:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    for number, value in enumerate(values):
+        producer.produce(topic, key=str(number).encode(), value=value)
+    producer.flush(30)
+    if commit is not None:
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+
+
+def values(consumer: Messages, start: Offsets, end: Offsets) -> list[bytes | None]:
+    found: list[bytes | None] = consumer.read(start, end).column("value").to_pylist()
+    return found
+
+
+def test_consecutive_ranges_give_each_message_once(
+    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+) -> None:
+    seen: list[bytes | None] = []
+    cut = topics.ends(names)
+    sent = [f"{i}".encode() for i in range(40)]
+    for first in range(0, 40, 10):
+        send(bootstrap, names[0], list(sent[first : first + 10]))
+        end = topics.ends(names)
+        middle = {names[0]: {0: end[names[0]][0] - 3}, names[1]: end[names[1]]}
+        seen += values(consumer, cut, middle)  # what the client has read beyond is kept
+        seen += values(consumer, middle, end)
+        cut = end
+    assert seen == sent
+    assert values(consumer, cut, cut) == []
+
+
+def test_a_range_may_be_read_again_and_others_left_out(
+    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+) -> None:
+    send(bootstrap, names[0], [b"a", b"b", None, b"d"])
+    end = topics.ends(names)
+    whole = consumer.read({}, end)
+    assert whole.column("value").to_pylist() == [b"a", b"b", None, b"d"]
+    assert whole.column("key").to_pylist() == [b"0", b"1", b"2", b"3"]
+    assert whole.column("offset").to_pylist() == [0, 1, 2, 3]
+    assert set(whole.column("topic").to_pylist()) == {names[0]}
+    one = {names[0]: {0: 1}, names[1]: {0: 0}}, {names[0]: {0: 2}, names[1]: {0: 0}}
+    assert values(consumer, *one) == [b"b"]
+    assert values(consumer, *one) == [b"b"]
+
+
+def test_offsets_without_a_message_end_a_range_too(
+    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+) -> None:
+    """A transaction's marker is the last offset; what it aborted is there all the same, as for Spark."""
+    cut: Offsets = {}
+    seen: list[bytes | None] = []
+    for value, commit in ((b"in", True), (b"aborted", False), (b"again", True)):
+        send(bootstrap, names[0], [value], commit=commit)
+        end = topics.ends(names)
+        seen += values(consumer, cut, end)
+        cut = end
+    assert cut[names[0]][0] == 6
+    assert seen == [b"in", b"aborted", b"again"]
+
+
+def test_messages_that_come_while_it_waits_belong_to_the_next_range(
+    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+) -> None:
+    sent = [f"{i}".encode() for i in range(2000)]
+    writer = threading.Thread(target=send, args=(bootstrap, names[1], list(sent)))
+    writer.start()
+    cut: Offsets = {}
+    seen: list[bytes | None] = []
+    while len(seen) < len(sent):
+        end = topics.ends(names)
+        seen += values(consumer, cut, end)
+        cut = end
+    writer.join()
+    assert seen == sent
+
+
+def test_a_broker_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 1.0)
+    with (
+        closing(Messages("127.0.0.1:9")) as nobody,
+        pytest.raises(TransientError, match=r"'gone', 0.*status"),
+    ):
+        nobody.read({}, {"gone": {0: 1}})
+
+
+def test_a_range_that_kafka_does_not_hold_is_said(names: list[str], consumer: Messages) -> None:
+    with pytest.raises(TransientError, match=r"Kafka: .*headrace status"):
+        consumer.read({names[0]: {0: 90}}, {names[0]: {0: 100}})
