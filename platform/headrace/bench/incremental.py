@@ -12,18 +12,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from headrace.bench import choices, feed, orders
+from headrace.bench import choices, orders
 from headrace.bench.choices import AUTO, FULL, INCREMENTAL, Way
+from headrace.bench.large import ORDERS, SUMS, append_orders, open_large
 from headrace.bench.orders import Orders
 from headrace.bench.report import Result, at_least, at_most, less_than
 from headrace.bench.suites import Bench, project_files
-from headrace.bench.warehouse import Warehouse, open_warehouse
+from headrace.bench.warehouse import Warehouse
 from headrace.engine.parity import verify_batch
 from headrace.engine.table import Table
-from headrace.sources.postgres import SourceSchema
-from headrace.sources.types import column
-from headrace.spec.model import SourceTable
-from headrace.store.schema import INSERT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,8 +46,6 @@ COPIES = {AUTO: "user_hour", INCREMENTAL: "user_hour_incremental", FULL: "user_h
 """The same table three times; the last two are refreshed in one way only."""
 
 FORCED: dict[str, Way | None] = {AUTO: None, INCREMENTAL: INCREMENTAL, FULL: FULL}
-
-SOURCE = (("order_id", "bigint"), ("user_id", "bigint"), ("hour", "text"), ("amount", "numeric(12,2)"))
 
 
 @dataclass(frozen=True)
@@ -93,13 +88,12 @@ class _Bench:
 
     @property
     def large(self) -> Table:
-        return self.warehouse.table("dwd.orders")
+        return self.warehouse.table(ORDERS)
 
     def load(self, first: int, last: int) -> None:
         """Append orders, and bring every copy there by its whole query."""
         self.tell(f"loading orders {first:,} to {last:,}")
-        frame = self.shape.frame(self.spark, first, last)
-        feed.append(self.spark, self.large, frame, {INSERT: last - first})
+        append_orders(self.warehouse, self.shape, first, last)
         for table in self.copies.values():
             choices.refresh(self.warehouse, table, {}, FULL)
         self.warehouse.compact(after=0)
@@ -140,9 +134,7 @@ def run(bench: Bench) -> list[Result]:
     options, directory = bench.options, bench.directory
     shape = Orders(options.rows or ROWS)
     _write_project(directory)
-    warehouse = open_warehouse(
-        bench.spark, directory, lambda project: {s: _schema(s) for s in project.sources()}
-    )
+    warehouse = open_large(bench)
     copies = {way: warehouse.table(f"dws.{name}") for way, name in COPIES.items()}
     copied = _Bench(warehouse, shape, copies, options.seed, bench.tell, new_id=shape.rows)
     everywhere, oldest = range(shape.hours), range(shape.hours // 10)
@@ -209,8 +201,4 @@ def _write_project(directory: Path) -> None:
     folder = directory / "project" / "layers" / "dws"
     text = (folder / "user_hour.sql").read_text("utf-8")
     for name in COPIES.values():
-        (folder / f"{name}.sql").write_text(text.replace("dws.user_hour", f"dws.{name}"), "utf-8")
-
-
-def _schema(table: SourceTable) -> SourceSchema:
-    return SourceSchema(table, tuple(column(n, t) for n, t in SOURCE), ("order_id",), full_identity=True)
+        (folder / f"{name}.sql").write_text(text.replace(SUMS, f"dws.{name}"), "utf-8")

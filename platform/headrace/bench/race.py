@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-import psutil
-
 from headrace.bench.contender import DWS, TABLES, Contender, Source, Tell
 from headrace.bench.orders_database import STRIDE, OrdersDatabase
+from headrace.bench.processes import busy, resident
 from headrace.demo.freshness import percentile
 from headrace.errors import TransientError
 from headrace.services.stack import Stack
@@ -116,10 +115,10 @@ class Race:
         """Small updates at a steady rate; every changed group is looked for in the commits."""
         groups = self.database.groups()
         self._updates(warm_up, WARMING)
-        processors = _busy(self.contender.roots())
+        processors = busy(self.contender.roots())
         begun = time.time()
         committed = self._updates(seconds, MEASURED)
-        self.score.cores = (_busy(self.contender.roots()) - processors) / (time.time() - begun)
+        self.score.cores = (busy(self.contender.roots()) - processors) / (time.time() - begun)
         self._settled(begun)
         wanted = {
             group: committed[order // STRIDE]
@@ -161,7 +160,7 @@ class Race:
         """Wait until nothing is committed any more. Seconds from `since` to the last commit of each table."""
         deadline = time.monotonic() + TIMEOUT
         while True:
-            self.score.memory = max(self.score.memory, _resident(self.contender.roots()))
+            self.score.memory = max(self.score.memory, resident(self.contender.roots()))
             last = {table: _last(self.contender, table) for table in TABLES}
             now = time.time()
             if min(last.values()) > since and now - max(last.values()) > self.contender.settle:
@@ -189,23 +188,3 @@ def of_contender(template: ConnectorFile, name: str) -> ConnectorFile:
 def _last(contender: Contender, table: str) -> float:
     commits = contender.commits(table)
     return commits[-1].at if commits else 0.0
-
-
-def _over(roots: Sequence[int], measure: Callable[[psutil.Process], float]) -> float:
-    total = 0.0
-    for root in roots:
-        with suppress(psutil.Error):
-            process = psutil.Process(root)
-            for member in [process, *process.children(recursive=True)]:
-                with suppress(psutil.Error):
-                    total += measure(member)
-    return total
-
-
-def _busy(roots: Sequence[int]) -> float:
-    """Seconds of processor time that they have used."""
-    return _over(roots, lambda p: sum(p.cpu_times()[:2]))
-
-
-def _resident(roots: Sequence[int]) -> int:
-    return int(_over(roots, lambda p: p.memory_info().rss))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 PACKAGES = (*("headrace", "pyspark", "delta-spark", "deltalake", "pyarrow", "sqlglot", "tpchgen-cli"),)
@@ -50,6 +51,12 @@ def at_most(name: str, value: float, bar: float, unit: str = "") -> Result:
 def less_than(name: str, value: float, bar: float, unit: str = "") -> Result:
     """A result that must stay below `bar`. A value that is not a number does not."""
     return Result(name, value, unit, f"< {bar:g}", value < bar)
+
+
+def spread(subject: str, values: Sequence[float], unit: str = "s") -> list[Result]:
+    """The least, the middle and the largest of several runs."""
+    measures = {"min": min(values), "median": median(values), "max": max(values)}
+    return [Result(f"{subject}.{name}", value, unit) for name, value in measures.items()]
 
 
 @dataclass(frozen=True)

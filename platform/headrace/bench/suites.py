@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUITES = {
-    name: f"headrace.bench.{name}" for name in ("freshness", "incremental", "snapshot", "throughput", "tpch")
+    name: f"headrace.bench.{name}"
+    for name in (
+        "snapshot",
+        "freshness",
+        "throughput",
+        "incremental",
+        "backfill",
+        "compaction",
+        "overhead",
+        "scale",
+        "tpch",
+    )
 }
 """A suite is a module with a function `run` as `Suite` says."""
 

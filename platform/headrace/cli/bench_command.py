@@ -14,7 +14,11 @@ from headrace.cli.output import note
 
 def bench(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE", help="snapshot, freshness, throughput, incremental or tpch.")
+        str,
+        typer.Argument(
+            metavar="SUITE",
+            help="snapshot, freshness, throughput, incremental, backfill, compaction, overhead, scale, tpch.",
+        ),
     ],
     project: Project = None,
     json_file: Annotated[

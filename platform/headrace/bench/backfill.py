@@ -1,0 +1,95 @@
+"""The suite `backfill`: 24 hours computed again, beside the same `INSERT OVERWRITE` written by hand."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from statistics import median
+
+from headrace.bench import choices
+from headrace.bench.choices import FULL
+from headrace.bench.large import ORDERS, SUMS, append_orders, open_large
+from headrace.bench.orders import Orders
+from headrace.bench.report import Result, at_least, at_most, spread
+from headrace.bench.suites import Bench, project_files
+from headrace.bench.warehouse import RUN, Warehouse
+from headrace.engine.backfill import backfill
+from headrace.engine.parity import verify_batch
+from headrace.progress import Progress
+
+ROWS = 5_000_000
+HOURS = 24
+REPEATS = 5
+BAR = 1.15
+
+_BY_HAND = """
+INSERT OVERWRITE delta.`{target}`
+SELECT user_id, hour, COUNT(*) AS cnt, SUM(amount) AS amount
+FROM delta.`{orders}`
+WHERE hour >= '{start}' AND hour <= '{end}'
+GROUP BY user_id, hour
+"""
+
+
+def run(bench: Bench) -> list[Result]:
+    """See `headrace.bench.suites.Suite`."""
+    shape = Orders(bench.options.rows or ROWS)
+    shutil.copytree(project_files("incremental"), bench.directory / "project")
+    warehouse = open_large(bench)
+    table, spark = warehouse.table(SUMS), warehouse.sessions.batch
+    bench.tell(f"loading {shape.rows:,} orders")
+    append_orders(warehouse, shape, 0, shape.rows)
+    choices.refresh(warehouse, table, {}, FULL)
+    warehouse.compact(after=0)
+    target = str(bench.directory / "by_hand")
+    rows = table.store.frame(spark).select(*table.store.schema.names)
+    rows.write.format("delta").partitionBy("hour").save(target)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    orders = str(warehouse.table(ORDERS).store.snapshot.path)
+
+    def by_hand(start: str, end: str) -> None:
+        spark.sql(_BY_HAND.format(target=target, orders=orders, start=start, end=end))
+
+    def ours(start: str, end: str) -> None:
+        backfill(warehouse.sessions, warehouse.registry, table, start, end, run_id=RUN, progress=Progress())
+
+    right: dict[str, list[float]] = {"headrace": [], "by hand": []}
+    wrong: dict[str, list[float]] = {"headrace": [], "by hand": []}
+    for number in range(REPEATS + 1):
+        first = number * HOURS % max(1, shape.hours - HOURS)
+        start, end = shape.label(first), shape.label(first + HOURS - 1)
+        for damaged, seconds in ((False, right), (True, wrong)):
+            if damaged:
+                _damage(warehouse, start, end)
+            taken = {"headrace": _timed(ours, start, end), "by hand": _timed(by_hand, start, end)}
+            bench.tell(f"{number} of {REPEATS}, {'wrong' if damaged else 'right'}: {taken}")
+            for name, spent in taken.items() if number else ():
+                seconds[name].append(spent)
+    bench.tell("comparing with batch")
+    equal = verify_batch(spark, warehouse.registry, table).equal
+    results = [Result("rows of the table", table.store.commit.rows), Result("hours", HOURS)]
+    for what, seconds in (("right", right), ("wrong", wrong)):
+        for name, values in seconds.items():
+            results += spread(f"{name}, hours that were {what}", values)
+    part, costly = (median(s["headrace"]) / median(s["by hand"]) for s in (right, wrong))
+    return [
+        *results,
+        at_most("hours that were right, times INSERT OVERWRITE", part, BAR, "times"),
+        Result("hours that were wrong in every row, times INSERT OVERWRITE", costly, "times"),
+        at_least("tables equal to batch at the end", int(equal), 1),
+    ]
+
+
+def _timed(run: Callable[[str, str], None], start: str, end: str) -> float:
+    begun = time.monotonic()
+    run(start, end)
+    return time.monotonic() - begun
+
+
+def _damage(warehouse: Warehouse, start: str, end: str) -> None:
+    """Another writer makes every row of the hours wrong."""
+    store, spark = warehouse.table(SUMS).store, warehouse.sessions.batch
+    path = str(store.snapshot.path)
+    spark.sql(f"UPDATE delta.`{path}` SET cnt = cnt + 1 WHERE hour >= '{start}' AND hour <= '{end}'")
+    store.reread()

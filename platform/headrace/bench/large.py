@@ -1,0 +1,33 @@
+"""The project of `benchmarks/incremental`: a large table of orders, and a sum by user and hour over it."""
+
+from __future__ import annotations
+
+from headrace.bench import feed
+from headrace.bench.orders import Orders
+from headrace.bench.suites import Bench
+from headrace.bench.warehouse import Warehouse, open_warehouse
+from headrace.sources.postgres import SourceSchema
+from headrace.sources.types import column
+from headrace.spec.model import SourceTable
+from headrace.store.schema import INSERT
+
+ORDERS, SUMS = "dwd.orders", "dws.user_hour"
+_SOURCE = (("order_id", "bigint"), ("user_id", "bigint"), ("hour", "text"), ("amount", "numeric(12,2)"))
+
+
+def open_large(bench: Bench) -> Warehouse:
+    """The tables of the project in the suite's directory, empty."""
+
+    def schema(table: SourceTable) -> SourceSchema:
+        columns = tuple(column(n, t) for n, t in _SOURCE)
+        return SourceSchema(table, columns, ("order_id",), full_identity=True)
+
+    return open_warehouse(
+        bench.spark, bench.directory, lambda project: {s: schema(s) for s in project.sources()}
+    )
+
+
+def append_orders(warehouse: Warehouse, shape: Orders, first: int, last: int) -> None:
+    """Orders with ids in `[first, last)` into the large table."""
+    spark = warehouse.sessions.batch
+    feed.append(spark, warehouse.table(ORDERS), shape.frame(spark, first, last), {INSERT: last - first})
