@@ -111,6 +111,6 @@ def append(spark: SparkSession, table: Table, changes: DataFrame, kinds: dict[st
         changes = changes.withColumn(KIND, F.lit(INSERT))
     if table.store.schema.sequenced:
         changes = changes.withColumn(SEQUENCE, F.lit(commit.high))
-    table.store.append_frame(changes, commit, origin=STREAM, kinds=kinds)
+    table.store.append_large(changes, commit, origin=STREAM, kinds=kinds)
     compact(spark, table, run_id=RUN)
     return Delta(table.name, commit.version - 1, commit.version, None, sum(kinds.values()))

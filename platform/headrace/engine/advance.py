@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from headrace.engine import cluster, driver, weighted
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit, warm_head
 from headrace.engine.decide import Refresh, candidates, decide, history, run_again, whole_query
 from headrace.engine.delta import changes_since, corrected
 from headrace.engine.diff import check_unique
 from headrace.engine.kept import Kept
+from headrace.engine.large import gathered
 from headrace.engine.query import run, with_violations
 from headrace.engine.shadow import compare, due
 from headrace.engine.table import Delta, Registry, Table
@@ -35,7 +38,6 @@ from headrace.store.schema import KIND, STREAM
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -250,19 +252,18 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
         changes = keep(changes)
         kinds = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
         count = sum(kinds.values())
-        if count:
-            cluster.check_changes(changes, table)
+        found = gathered(changes, table, count) if count else changes
         refresh.record("cluster", count)
         _shadow(work, refresh, changes)
         if not count:
             return None
         commit = refresh.commit
         if count <= SMALL and table.store.version > 0:  # much was read, little has changed
-            rows = changes.toArrow()
-            table.store.append(rows, commit, origin=STREAM)
+            assert isinstance(found, pa.Table)
+            table.store.append(found, commit, origin=STREAM)
             table.seen(commit)
-            return Delta(table.name, commit.version - 1, commit.version, rows, count)
-        table.store.append_frame(changes, commit, origin=STREAM, kinds=kinds)
+            return Delta(table.name, commit.version - 1, commit.version, found, count)
+        table.store.append_large(found, commit, origin=STREAM, kinds=kinds)
         table.seen(commit)
     compact(spark, table, run_id=commit.run_id)
     return Delta(table.name, commit.version - 1, commit.version, None, count)
@@ -312,7 +313,10 @@ def _plan_on_cluster(
     if isinstance(strategy, TopN):
         raise TooWide("only the driver keeps the first rows of an order")
     if isinstance(strategy, Weighted):
-        return weighted.on_cluster(spark, table, strategy, upstreams, current, frames, keep)
+        count = sum(d.count for d in work.deltas.values())
+        return weighted.on_cluster(
+            spark, table, strategy, upstreams, current, frames, keep, rows_changed=count
+        )
     if isinstance(strategy, AffectedKeys | AffectedPartitions):
         return cluster.affected_changes(spark, table, strategy, current, frames, keep)
     inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]

@@ -129,7 +129,7 @@ class _Correction:
             if count > CORRECTIONS_LIMIT:
                 changes = self.keep(changes)
                 counts = Counter({r[KIND]: r["count"] for r in changes.groupBy(KIND).count().collect()})
-                store.append_frame(changes, record, origin=BACKFILL, kinds=counts, miscounted=miscounted)
+                store.append_large(changes, record, origin=BACKFILL, kinds=counts, miscounted=miscounted)
                 compact(self.sessions.batch, self.table, run_id=self.run_id)
                 return counts
             rows = changes.toArrow()

@@ -200,7 +200,7 @@ def _commit_by_spark(spark: SparkSession, target: Target, cut: Cut) -> None:
             inserted=inserted, updated=updated, deleted=deleted, unchanged=target.rows - inserted - updated
         )
         commit = _commit(target, cut, accounting)
-        store.append_frame(changes, commit, origin=STREAM, kinds=counts)
+        store.append_large(changes, commit, origin=STREAM, kinds=counts)
     compact(spark, table, run_id=cut.run_id)
 
 

@@ -158,7 +158,15 @@ def check_changes(changes: DataFrame, table: Table) -> None:
     twice = new.groupBy(*key).count().where("count > 1").limit(1).collect()
     if twice:
         raise duplicate_key(str(table.name), table.store.schema, tuple(twice[0][c] for c in key))
-    marked = with_violations(new, table.spec)
+    check_constraints(changes, table)
+
+
+def check_constraints(changes: DataFrame, table: Table) -> None:
+    """FAIL constraints of the rows a large change brings. Raises ConstraintViolated."""
+    from pyspark.sql import functions as F
+
+    key = list(table.store.schema.key)
+    marked = with_violations(changes.where(F.col(KIND).isin(INSERT, UPDATE_AFTER)), table.spec)
     for position, constraint in enumerate(table.spec.constraints):
         column = f"{VIOLATED}{position}"
         if column not in marked.columns:

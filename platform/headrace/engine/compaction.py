@@ -6,9 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.engine.table import Table
 from headrace.store.commits import Commit
+from headrace.store.lookup import exclude
+from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION
 from headrace.store.tables import Cold, Head
 
 if TYPE_CHECKING:
@@ -22,6 +25,12 @@ WHOLE_TABLE_SHARE = 0.8
 
 DRIVER_ROWS = 1_000_000
 """Rows that the driver rewrites itself; more are a Spark job's work."""
+
+DRIVER_CHANGES = 1_500_000
+"""Change rows that go through the driver; more are a Spark job's work."""
+
+MOST_VERSIONS = 8
+"""Versions of a long tail that the driver folds one by one."""
 
 FILE_ROWS = 500_000
 """Rows of a snapshot's file that Spark writes, about: smaller files prune better, larger ones list faster."""
@@ -41,6 +50,9 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
             head = store.head()
         except Cold:
             version, pin = store.version, store.pin
+            if (changes := _foldable(table)) is not None:
+                _fold_in_driver(table, changes, version, run_id=run_id)
+                return True
             rows = store.frame(spark, version=version)
             partitions = _touched_on_cluster(spark, table, pin.compacted, version)
             write_snapshot(table, rows, partitions, version=version, compacted=version, run_id=run_id)
@@ -56,6 +68,47 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
             found = live_rows(head, store.schema.partition, partitions)
             write_local(table, found, partitions, version=version, compacted=version, run_id=run_id)
     return True
+
+
+def _foldable(table: Table) -> pa.Table | None:
+    """The changes after the snapshot of a cold table, where the driver can fold them into its rows."""
+    store = table.store
+    after, through = store.pin.compacted, store.version
+    if store.pin.through > after or through - after > MOST_VERSIONS or not store.schema.joinable:
+        return None
+    rows, changes = store.head_index().count(None), store.changelog.count(after, through)
+    if rows > DRIVER_ROWS or store.commit.rows > DRIVER_ROWS or changes > DRIVER_CHANGES:
+        return None
+    return store.changelog.read(after, through)
+
+
+def _fold_in_driver(table: Table, changes: pa.Table, version: int, *, run_id: str) -> None:
+    store = table.store
+    column, key = store.schema.partition, store.schema.key
+    index = store.head_index()
+    partitions = None
+    if column is not None and index.partitions:
+        partitions = _some(set(changes.column(column).unique().to_pylist()), index.partitions)
+    parts = []
+    for number in sorted(set(changes.column(VERSION).unique().to_pylist()), reverse=True):
+        # Newest first: what a later version says of a key hides what an earlier one does.
+        own = changes.filter(pc.equal(changes.column(VERSION), number))
+        new = own.filter(pc.is_in(own.column(KIND), pa.array([INSERT, UPDATE_AFTER])))
+        parts.append((new, own))
+    rows, seen = [], None
+    for new, own in parts:
+        rows.append(new if seen is None else exclude(new, key, seen))
+        keys = own.select(list(key))
+        seen = keys if seen is None else pa.concat_tables([seen, keys])
+    kept = index.read()
+    if partitions is not None and column is not None:
+        inside = pa.array(partitions, kept.schema.field(column).type)
+        kept = kept.filter(pc.is_in(kept.column(column), inside))
+    names = list(store.schema.stored_names)
+    if seen is not None:
+        kept = exclude(kept, key, seen)
+    found = pa.concat_tables([kept.select(names), *(part.select(names) for part in rows)])
+    write_local(table, found, partitions, version=version, compacted=version, run_id=run_id)
 
 
 def warm_head(spark: SparkSession, table: Table, *, run_id: str) -> Head:
@@ -160,7 +213,13 @@ def _touched_on_cluster(spark: SparkSession, table: Table, after: int, through: 
     if column is None or not existing:
         return None
     changes = table.store.changelog.frame(spark, after, through)
-    return _few({row[0] for row in changes.select(column).distinct().collect()}, existing)
+    return _some({row[0] for row in changes.select(column).distinct().collect()}, existing)
+
+
+def _some(touched: set[str], existing: set[str]) -> list[str] | None:
+    """As `_few`; one partition where a long tail touched none: only a commit of the snapshot shortens it."""
+    found = _few(touched, existing)
+    return found if found != [] else sorted(p for p in existing if p is not None)[:1] or None
 
 
 def _few(touched: set[str], existing: set[str]) -> list[str] | None:

@@ -129,8 +129,14 @@ def check_unique(rows: pa.Table, schema: TableSchema, *, table: str) -> None:
         raise duplicate_key(table, schema, tuples(twice, schema.key)[0])
 
 
-def diff_frame(old: DataFrame | None, new: DataFrame, schema: TableSchema) -> DataFrame:
-    """As `diff_local`, as a Spark plan. `old` is None where the table is empty."""
+def diff_frame(
+    old: DataFrame | None, new: DataFrame, schema: TableSchema, *, upsert: bool = False
+) -> DataFrame:
+    """As `diff_local`, as a Spark plan. `old` is None where the table is empty.
+
+    Args:
+        upsert: old rows without a new one of their key stay: `old` may be the whole table.
+    """
     from pyspark.sql import functions as F
 
     names = list(schema.stored_names)
@@ -141,7 +147,8 @@ def diff_frame(old: DataFrame | None, new: DataFrame, schema: TableSchema) -> Da
     condition = F.lit(True)
     for column in schema.key:
         condition = condition & F.col(f"o.{column}").eqNullSafe(F.col(f"n.{column}"))
-    joined = left.join(right, condition, "full_outer").where(~F.col("o").eqNullSafe(F.col("n")))
+    how = "right_outer" if upsert else "full_outer"
+    joined = left.join(right, condition, how).where(~F.col("o").eqNullSafe(F.col("n")))
     pairs = joined.selectExpr(
         f"explode(array(struct(CASE WHEN n IS NULL THEN '{DELETE}' ELSE '{UPDATE_BEFORE}' END AS k, o AS r),"
         f" struct(CASE WHEN o IS NULL THEN '{INSERT}' ELSE '{UPDATE_AFTER}' END AS k, n AS r))) AS x"

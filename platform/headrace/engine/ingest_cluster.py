@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.engine.batch import parse
-from headrace.engine.cluster import check_changes, semi_join
+from headrace.engine.cluster import semi_join
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
 from headrace.engine.diff import diff_frame
 from headrace.engine.driver import check_violations
 from headrace.engine.images import decode, source_columns
 from headrace.engine.kept import Kept
-from headrace.engine.query import run, with_violations
+from headrace.engine.large import gathered
+from headrace.engine.query import drops_rows, run, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
@@ -109,14 +110,17 @@ def _ingest(
     good = events.where("NOT _tombstone AND _fault IS NULL")
     last = _last_events(good) if summary["valid"] > summary["keys"] else good
     sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
-    newer = sequenced if head.version == 0 else keep(_newer(spark, table, sequenced))
+    all_newer = head.version == 0 or sequence(head.generation, summary["first_lsn"]) > head.high
+    newer = sequenced if all_newer else _newer(spark, table, sequenced)
+    if newer is not sequenced or last is not good:
+        newer = keep(newer)
     columns = [name for name, _ in source_columns(table.source)]
     sequences = newer.select(*schema.key, SEQUENCE)
     rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
     if SEQUENCE not in rows.columns:  # a query that names its columns: the sequence comes back by key
         rows = rows.join(sequences, list(schema.key))
     loading = summary["reads"] > 0 and not summary["lasts"]
-    deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE)
+    deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE) if summary["deletes"] else None
     keys = summary["keys"]
     if head.version == 0 and summary["valid"] <= DRIVER_ROWS:
         checked = with_violations(rows, table.spec).toArrow()
@@ -127,20 +131,26 @@ def _ingest(
         commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
-        table.store.load(loaded, commit, record, tombstones=deleted.toArrow())
+        buried = None if deleted is None else deleted.toArrow()
+        table.store.load(loaded, commit, record, tombstones=buried)
     else:
         if head.version == 0:
             changes = keep(diff_frame(None, rows, schema))
         else:
-            old = semi_join(table.store.frame(spark), schema.key, newer.select(*schema.key), null_safe=False)
-            changes = keep(_sequence_deletes(diff_frame(old, rows, schema), sequences, schema.key))
-            deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
-        check_changes(changes, table)
+            old = table.store.frame(spark)
+            upsert = deleted is None and not drops_rows(table.spec)
+            if not upsert:
+                old = semi_join(old, schema.key, newer.select(*schema.key), null_safe=False)
+            changes = diff_frame(old, rows, schema, upsert=upsert)
+            changes = keep(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
+            if deleted is not None:
+                deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
         counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
-        accounting = _account(summary, counts, keys=keys, newer=newer.count())
+        found = gathered(changes, table, sum(counts.values()))
+        accounting = _account(summary, counts, keys=keys, newer=keys if all_newer else newer.count())
         commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
-        table.store.append_frame(changes, commit, origin=STREAM, kinds=counts, tombstones=deleted)
+        table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
         if not loading:  # while more is about to come, the changelog alone will do
             compact(spark, table, run_id=run_id)
     table.seen(commit)
@@ -253,8 +263,10 @@ def _summary(events: DataFrame) -> dict[str, int]:
         "count_if(NOT _tombstone AND _fault IS NULL) AS valid",
         "count(DISTINCT CASE WHEN NOT _tombstone AND _fault IS NULL THEN key END) AS keys",
         "count_if(op = 'r') AS reads",
+        "count_if(op = 'd' AND _fault IS NULL) AS deletes",
         f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",
         "coalesce(max(lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
+        "coalesce(min(lsn) FILTER (WHERE NOT _tombstone AND _fault IS NULL), 0) AS first_lsn",
         "coalesce(max(source_ms), 0) AS source_ms",
     ).collect()[0]
     return {name: int(row[name]) for name in row.asDict()}

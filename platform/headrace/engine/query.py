@@ -86,6 +86,21 @@ def tests_rows(spec: TableSpec) -> bool:
     )
 
 
+@lru_cache(maxsize=1024)
+def drops_rows(spec: TableSpec) -> bool:
+    """Whether the query may leave a row of its upstream out: False for columns of one table and no more."""
+    if any(constraint.on_violation in _REMOVING for constraint in spec.constraints):
+        return True
+    query = spec.query_ast
+    used = {name for name, value in query.args.items() if value}
+    if not isinstance(query, exp.Select) or not used <= {"expressions", "from_"}:
+        return True
+    relation = query.args["from_"].this
+    return not isinstance(relation, exp.Table) or not all(
+        isinstance(column.unalias(), exp.Star | exp.Column) for column in query.expressions
+    )
+
+
 def with_violations(result: DataFrame, spec: TableSpec) -> DataFrame:
     """`result` with one boolean column per FAIL constraint, true where the row breaks it."""
     from pyspark.sql import functions as F

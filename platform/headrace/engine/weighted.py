@@ -34,6 +34,9 @@ from headrace.store.tables import Head
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+WIDE_SHARE = 0.2
+"""Changed rows, as a part of the table's, from which all stored groups are read: finding those costs more."""
+
 _BEFORE, _AFTER = (UPDATE_BEFORE, DELETE), (UPDATE_AFTER, INSERT)
 
 
@@ -250,10 +253,13 @@ def on_cluster(
     current: Mapping[TableName, DataFrame],
     changes: Mapping[TableName, DataFrame],
     keep: Kept,
+    *,
+    rows_changed: int,
 ) -> DataFrame:
     """As `in_driver`, as a Spark plan.
 
     Args:
+        rows_changed: rows of all changes, about.
         current: upstream rows at the target cut, visible columns.
         changes: one change per key, stored columns and `_kind`; upstreams without a change are left out.
     """
@@ -274,7 +280,8 @@ def on_cluster(
         sides = [[rows.where(rows[KIND].isin(*kinds)).select(*columns)] for kinds in (_BEFORE, _AFTER)]
     old, new = (_states(run(spark, table.stored_query, side), table, strategy) for side in sides)
     stored = table.store.frame(spark)
-    if strategy.state.grouped:
+    if strategy.state.grouped and rows_changed < WIDE_SHARE * table.store.commit.rows:
+        old, new = keep(old), keep(new)
         keys = old.select(*map(_quoted, key)).unionAll(new.select(*map(_quoted, key)))
         stored = semi_join(stored, key, keys, null_safe=True)
     after = merged(strategy.state, dict(schema.stored), stored, old, new)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 CHECKPOINT_EVERY = 500
 """Commits between two checkpoints of the Delta log, where maintenance has made none meanwhile."""
+
+SPLIT_ROWS = 100_000
+"""Rows of a row group of a large append: Spark's tasks divide a file by them."""
+_PLAIN = WriterProperties(compression="SNAPPY")
+_SPLIT = WriterProperties(compression="SNAPPY", max_row_group_size=SPLIT_ROWS)
 
 ATTEMPTS = 5
 """Times that an append is tried again because maintenance committed at the same moment."""
@@ -84,6 +89,7 @@ class Changelog:
                     table,
                     rows,
                     mode="append",
+                    writer_properties=_SPLIT if rows.num_rows > SPLIT_ROWS else _PLAIN,
                     commit_properties=properties,
                     post_commithook_properties=NO_HOOKS,
                 )

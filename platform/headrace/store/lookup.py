@@ -67,6 +67,41 @@ def anti_join(table: pa.Table, columns: Sequence[str], keys: KeySet) -> pa.Table
     return table.filter(pc.invert(suspects))
 
 
+def exclude(table: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    """As `anti_join`, for many keys: the rows of `keys`, which has these columns, repeats allowed.
+
+    A hash join; NULL meets NULL. Raises ArrowInvalid for columns of types that Arrow does not join on.
+    """
+    left, right = table.select(list(columns)), keys.select(list(columns))
+    for name in columns:
+        left, right = _without_nulls(left, right, name)
+    names = left.column_names
+    left = left.append_column(_PLACE, pa.array(range(table.num_rows), pa.int64()))
+    kept = left.join(right.group_by(names).aggregate([]), keys=names, join_type="left anti").column(_PLACE)
+    return table.take(kept.combine_chunks().sort()) if len(kept) < table.num_rows else table
+
+
+_PLACE = "_place"
+
+
+def _without_nulls(left: pa.Table, right: pa.Table, name: str) -> tuple[pa.Table, pa.Table]:
+    """Where one of the columns has NULLs: flags beside them, and in their place some value of the column."""
+    sides = (left, right)
+    if not any(side.column(name).null_count for side in sides):
+        return left, right
+    some = next((v for side in sides for v in side.column(name).drop_null().slice(0, 1)), None)
+    flagged = []
+    for side in sides:
+        column = side.column(name)
+        side = side.append_column(f"_null_{name}", pc.is_null(column))
+        place = side.schema.get_field_index(name)
+        if some is None:
+            flagged.append(side.remove_column(place))
+        else:
+            flagged.append(side.set_column(place, name, pc.fill_null(column, some)))
+    return flagged[0], flagged[1]
+
+
 MEMORY_ROWS = 1_000_000
 """Rows up to which a snapshot is kept in memory: opening its files costs more than holding them."""
 

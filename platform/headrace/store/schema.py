@@ -22,6 +22,9 @@ STREAM, BACKFILL, TOMBSTONE = "stream", "backfill", "tombstone"
 it changes nothing, and no reader of changes sees it."""
 
 
+_NOT_JOINABLE = ("float", "double", "array", "struct", "map", "variant", "interval")
+
+
 @dataclass(frozen=True)
 class TableSchema:
     """A materialized table's columns as its query gives them.
@@ -49,6 +52,12 @@ class TableSchema:
         """Columns of the snapshot."""
         columns = (*self.columns, *self.hidden)
         return (*columns, (SEQUENCE, "string")) if self.sequenced else columns
+
+    @property
+    def joinable(self) -> bool:
+        """Whether Arrow can join by the key: not where a column of it is a float or nested."""
+        kinds = dict(self.columns)
+        return not any(kinds[c].startswith(_NOT_JOINABLE) for c in self.key)
 
     @property
     def logged(self) -> tuple[tuple[str, str], ...]:

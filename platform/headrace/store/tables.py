@@ -236,9 +236,9 @@ class StoredTable:
         labels = changes.column(self.schema.partition).unique().to_pylist()
         return tuple(sorted(labels, key=str)) if len(labels) <= LABELS_LIMIT else None
 
-    def append_frame(
+    def append_large(
         self,
-        changes: DataFrame,
+        changes: pa.Table | DataFrame,
         commit: Commit,
         *,
         origin: str,
@@ -246,14 +246,19 @@ class StoredTable:
         tombstones: DataFrame | None = None,
         miscounted: int = 0,
     ) -> None:
-        """Commit net changes by a Spark job. The table is cold until it is compacted.
+        """Commit more net changes than a tail holds. The table is cold until it is compacted.
 
         Args:
+            changes: written from the driver where they are there, else by a Spark job.
             kinds: number of change rows by kind.
             miscounted: see `append`.
         """
         commit = replace(self._counted(commit, kinds, miscounted), partitions=None)
-        self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
+        if isinstance(changes, pa.Table):
+            buried = None if tombstones is None else tombstones.toArrow()
+            self.changelog.append(changes, commit, origin=origin, tombstones=buried)
+        else:
+            self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
         self.deletes.forget()
         with self._lock:
             self._commit = commit
