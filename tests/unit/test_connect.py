@@ -32,6 +32,9 @@ class Worker:
         self.calls.append(f"{request.method} {path}")
         if self.conflicts:
             self.conflicts -= 1
+            if request.method == "GET" and self.conflicts % 2:  # a worker that waits for the others says so
+                why = "Request cannot be completed because a rebalance is expected"
+                return httpx.Response(500, json={"error_code": 500, "message": why})
             return httpx.Response(409, json={"message": "rebalancing"})
         if path == "/connectors" and request.method == "POST":
             self.configs[body["name"]] = {"name": body["name"], **body["config"]}

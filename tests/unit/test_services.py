@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -79,7 +80,11 @@ def test_launch_becomes_the_program(settings: Settings, tmp_path: Path) -> None:
 def test_marked_processes_are_found_and_ended_with_what_they_started(tmp_path: Path) -> None:
     mark = {processes.STACK: str(tmp_path), processes.SERVICE: "kafka"}
     parent = subprocess.Popen(
-        ["sh", "-c", "sleep 600 & echo started; wait"], env=os.environ | mark, stdout=subprocess.PIPE
+        ["sh", "-c", "sleep 600 & echo started; wait"],
+        env=os.environ | mark,
+        stdout=subprocess.PIPE,
+        # Dagster gives SIGTERM the handler of SIGINT, which a job in the background ignores.
+        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
     )
     assert parent.stdout is not None and parent.stdout.readline() == b"started\n"
     try:

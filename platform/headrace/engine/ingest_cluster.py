@@ -110,7 +110,7 @@ def _ingest(
     good = events.where("NOT _tombstone AND _fault IS NULL")
     last = _last_events(good) if summary["valid"] > summary["keys"] else good
     sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
-    all_newer = head.version == 0 or sequence(head.generation, summary["first_lsn"]) > head.high
+    all_newer = head.version == 0 or _follows(summary, head)
     newer = sequenced if all_newer else _newer(spark, table, sequenced)
     if newer is not sequenced or last is not good:
         newer = keep(newer)
@@ -157,6 +157,15 @@ def _ingest(
     return Loaded(
         Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values())), loading=loading
     )
+
+
+def _follows(summary: dict[str, int], head: Commit) -> bool:
+    """Whether every event is newer than all that was applied, so that no key need be looked up.
+
+    Debezium's snapshot is read at one position: there an equal one means an equal row.
+    """
+    first = sequence(head.generation, summary["first_lsn"])
+    return first > head.high or (first == head.high and summary["reads"] == summary["valid"])
 
 
 def _commit(

@@ -221,7 +221,7 @@ class ConnectClient:
                     f"{where}Kafka Connect at {self._http.base_url} does not answer ({error}): "
                     "run `headrace up`"
                 ) from error
-            if response.status_code != httpx.codes.CONFLICT:  # the workers are rebalancing
+            if not _rebalancing(response):
                 break
             time.sleep(POLL_SECONDS)
         if response.status_code == httpx.codes.NOT_FOUND and absent is not None:
@@ -233,6 +233,13 @@ class ConnectClient:
             said = response.json().get("message", said)
         kind = TransientError if response.status_code >= 500 or response.status_code == 409 else TerminalError
         raise kind(f"{where}Kafka Connect refuses {method} {path} ({response.status_code}): {said}")
+
+
+def _rebalancing(response: httpx.Response) -> bool:
+    """Whether the workers are about to share the connectors anew: reads then fail with 500, not 409."""
+    if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
+        return "rebalance is expected" in response.text
+    return bool(response.status_code == httpx.codes.CONFLICT)
 
 
 Load = Callable[[ConnectorFile], LoadRecord | None]
