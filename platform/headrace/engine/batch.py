@@ -24,16 +24,26 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def parse(messages: DataFrame) -> DataFrame:
-    """Kafka records as envelope columns. A value that is not an envelope has a NULL `op`."""
+TASKS = 8
+"""Tasks that read a large micro-batch."""
+
+
+def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
+    """Kafka records as envelope columns. A value that is not an envelope has a NULL `op`.
+
+    Args:
+        latest: `before` is only filled for deletes, where nothing else tells of the row.
+    """
     from pyspark.sql import functions as F
 
     text = messages.selectExpr(
         "topic", "partition", "offset", "cast(key AS string) AS key", "cast(value AS string) AS value"
     )
-    envelope = F.from_json("value", ENVELOPE, {"columnNameOfCorruptRecord": "_corrupt"})
+    schema = ENVELOPE.replace(" before string,", "") if latest else ENVELOPE
+    before = "CASE WHEN _e.op = 'd' THEN get_json_object(value, '$.before') END" if latest else "_e.before"
+    envelope = F.from_json("value", schema, {"columnNameOfCorruptRecord": "_corrupt"})
     return text.withColumn("_e", envelope).selectExpr(
-        "topic", "partition", "offset", "key", "_e.op AS op", "_e.before AS before", "_e.after AS after",
+        "topic", "partition", "offset", "key", "_e.op AS op", f"{before} AS before", "_e.after AS after",
         "coalesce(_e.source.lsn, 0) AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
         "_e.source.snapshot AS snapshot", "value",
         # PostgreSQL's is `xid:LSN`, with the LSN of each single event
@@ -50,6 +60,7 @@ def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> D
         .option("startingOffsets", json.dumps({t: start[t] for t in end}))
         .option("endingOffsets", json.dumps(end))
         .option("failOnDataLoss", "true")
+        .option("minPartitions", TASKS)  # a topic has one partition, and its JSON takes most of the time
         .load()
     )
 

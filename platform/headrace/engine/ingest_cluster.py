@@ -73,7 +73,7 @@ def ingest_frame(
 def _decoded(table: Table, messages: DataFrame) -> DataFrame:
     """Envelope, typed image (the row after, or before where it was deleted) and `_fault` of each message."""
     assert table.source is not None
-    checked = parse(messages).selectExpr(
+    checked = parse(messages, latest=True).selectExpr(
         *_META, "value", f"{FAULT} AS _refused", "CASE WHEN op = 'd' THEN before ELSE after END AS _json"
     )
     typed = decode(checked, table.source, "_json")
