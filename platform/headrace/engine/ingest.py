@@ -19,7 +19,7 @@ from headrace.engine.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import Event, NetChange, net, sequence
+from headrace.sources.envelope import UNAVAILABLE, Event, NetChange, net, sequence
 from headrace.store.frontier import Offsets, covers, merge_offsets
 from headrace.store.lookup import KeySet, semi_join, tuples
 from headrace.store.schema import (
@@ -229,15 +229,12 @@ def _newer(events: Sequence[Event], was: _Stored | None, table: Table) -> int:
     return sum(1 for e in events if sequence(generation, e.lsn) > was.sequence)
 
 
-_UNAVAILABLE = "__debezium_unavailable_value"
-
-
 def _refuse_placeholders(table: Table, change: NetChange) -> None:
     """Without full before images PostgreSQL leaves unchanged large values out."""
-    if change.after is None or _UNAVAILABLE not in change.after:
+    if change.after is None or UNAVAILABLE not in change.after:
         return
     for column, value in json.loads(change.after).items():
-        if value == _UNAVAILABLE:
+        if value == UNAVAILABLE:
             raise NeedsResync(
                 f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER "
                 f"TABLE {table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"

@@ -18,7 +18,7 @@ from headrace.engine.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import LAST_READ, sequence
+from headrace.sources.envelope import LAST_READ, UNAVAILABLE, sequence
 from headrace.store.commits import Commit
 from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
@@ -83,6 +83,7 @@ def _decoded(table: Table, messages: DataFrame) -> DataFrame:
         *_META,
         f"{fault} AS _fault",
         "value IS NULL AS _tombstone",
+        f"coalesce(op <> 'd' AND contains(_json, '{UNAVAILABLE}'), false) AS _unsent",
         f"CASE WHEN {fault} IS NOT NULL THEN value END AS value",
         *[f"`{c}`" for c in columns],
     )
@@ -105,6 +106,11 @@ def _ingest(
     if summary["truncates"]:
         raise NeedsResync(
             f"`{table.name}`: the source table was truncated. Next: `headrace resync {table.name}`"
+        )
+    if summary["unsent"]:
+        raise NeedsResync(
+            f"`{table.name}`: a large column was not sent because it did not change. Next: ALTER TABLE "
+            f"{table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
         )
     letters = _letters(table, events) if summary["faults"] else []
     good = events.where("NOT _tombstone AND _fault IS NULL")
@@ -271,6 +277,7 @@ def _summary(events: DataFrame) -> dict[str, int]:
         "count_if(_fault IS NOT NULL) AS faults",
         "count_if(NOT _tombstone AND _fault IS NULL) AS valid",
         "count(DISTINCT CASE WHEN NOT _tombstone AND _fault IS NULL THEN key END) AS keys",
+        "count_if(_unsent) AS unsent",
         "count_if(op = 'r') AS reads",
         "count_if(op = 'd' AND _fault IS NULL) AS deletes",
         f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",

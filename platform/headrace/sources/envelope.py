@@ -18,6 +18,9 @@ ENVELOPE = (
 LAST_READ = ("last_in_data_collection", "last")
 """`source.snapshot` of the last row that Debezium's snapshot reads of a table."""
 
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What stands for a large value that did not change, where before images are not complete."""
+
 _IMAGES = {"c", "r", "u", "d"}
 
 

@@ -1,0 +1,194 @@
+"""Large micro-batches: the same table, deletes and account as the same events give in small ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from harness import SOURCES, Captured, Harness
+
+from headrace.engine.ingest_cluster import Loaded, ingest_frame
+from headrace.engine.query import local
+from headrace.engine.table import Table
+from headrace.errors import NeedsResync
+from headrace.sources.envelope import Event
+from headrace.sources.messages import RAW
+from headrace.store.schema import SEQUENCE
+
+MOMENT = Captured(
+    (
+        ("id", "bigint"),
+        ("at", "timestamp with time zone"),
+        ("amount", "numeric(9,3)"),
+        ("small", "integer"),
+        ("good", "boolean"),
+        ("note", "text"),
+    ),
+    ("id",),
+)
+TABLES = {**SOURCES, "moments": MOMENT}
+
+
+def message(event: Event) -> tuple[Any, ...]:
+    """As Debezium writes it. Where the event's `value` is None or has text of its own, that is sent."""
+    key = event.key.encode() if event.key is not None else None
+    place = (event.topic, event.partition, event.offset, key)
+    if event.value != "{}":
+        return (*place, None if event.value is None else event.value.encode())
+    source = {"version": "3", "lsn": event.lsn, "ts_ms": event.source_ms, "snapshot": event.snapshot}
+    value = {
+        "before": json.loads(event.before) if event.before else None,
+        "after": json.loads(event.after) if event.after else None,
+        "source": {**source, "xmin": None},
+        "transaction": None,
+        "op": event.op,
+        "ts_ms": 5,
+    }
+    return (*place, json.dumps(value).encode())
+
+
+def messages(events: list[Event]) -> pa.Table:
+    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
+    columns = list(zip(*map(message, events), strict=True))
+    arrays = [pa.array(c, types[kind]) for c, (_, kind) in zip(columns, RAW, strict=True)]
+    return pa.table(arrays, names=[name for name, _ in RAW])
+
+
+def feed_large(warehouse: Harness, table: Table, events: list[Event]) -> Loaded:
+    spark = warehouse.sessions.batch
+    ends = {events[0].topic: {0: max(e.offset for e in events) + 1}}
+    frame = local(spark, messages(events), RAW)
+    return ingest_frame(spark, table, frame, ends, warehouse.dead_letters, run_id="test", batch=0)
+
+
+def changed(warehouse: Harness, chance: random.Random) -> None:
+    source = warehouse.source
+    for _ in range(chance.randint(2, 25)):
+        key = chance.randint(1, 9)
+        name = chance.choice(list(TABLES))
+        if key in source.rows[name] and chance.random() < 0.3:
+            source.delete(name, key)
+        elif name == "users":
+            source.put("users", user_id=key, city=chance.choice(["Oslo", "Lima", "", None, 'a "b" \\ ü\n']))
+        elif name == "orders":
+            hour = chance.choice(["2026112010", "2026112011", "1999010100"])
+            amount = f"{chance.randint(1, 99)}.{chance.randint(0, 9)}0"
+            source.put("orders", order_id=key, user_id=1, amount=amount, hour=hour)
+        else:
+            at = f"2026-11-2{chance.randint(0, 9)}T10:00:00{chance.choice(['', '.5', '.123456'])}Z"
+            source.put(
+                "moments",
+                id=key,
+                at=chance.choice([at, None]),
+                amount=chance.choice(["0", "-1.5", "123456.789", None]),
+                small=chance.choice([-3, 2**31 - 1, None]),
+                good=chance.choice([True, False, None]),
+                note=chance.choice(["x", None]),
+            )
+
+
+def state(table: Table) -> dict[str, Any]:
+    """What the table holds, what blocks resurrection, and where it stands."""
+    rows = table.store.head().read()
+    columns = table.store.schema.stored_names
+    live = sorted(zip(*(rows.column(c).to_pylist() for c in columns), strict=True), key=repr)
+    keys = {(k,) for k in range(1, 12)}
+    held = {row[columns.index(table.store.schema.key[0])] for row in live}
+    blocked = {k: s for k, s in table.store.deletes.find(keys).items() if k[0] not in held}
+    commit = table.store.commit
+    return {"rows": live, "deleted": blocked, "count": commit.rows, "high": commit.high, "at": commit.offsets}
+
+
+def reappear(events: list[Event], again: list[Event]) -> list[Event]:
+    """`again`, older events, delivered a second time after `events`."""
+    first = max(e.offset for e in events) + 1
+    return [*events, *(replace(e, offset=first + i) for i, e in enumerate(again))]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_large_batches_equal_small_ones(harness: Callable[..., Harness], seed: int) -> None:
+    chance = random.Random(seed)
+    large, small = (harness({}, sources=TABLES) for _ in range(2))
+    past: dict[str, list[Event]] = {name: [] for name in TABLES}
+    shifts = dict.fromkeys(TABLES, 0)
+    for step in range(4):
+        changed(large, chance)
+        events = large.source.take()
+        for name in TABLES:
+            own = [e for e in events if e.topic.endswith(f".{name}")]
+            if not own:
+                continue
+            own = [replace(e, offset=e.offset + shifts[name]) for e in own]
+            if step == 2 and past[name]:  # a connector that was killed sends some events again
+                again = chance.sample(past[name], min(6, len(past[name])))
+                repeated = reappear(own, sorted(again, key=lambda e: e.lsn))
+                shifts[name] += len(repeated) - len(own)
+                own = repeated
+            past[name] += own
+            kept = large.table(f"stg.{name}"), small.table(f"stg.{name}")
+            feed_large(large, kept[0], own)
+            small.feed(own, only=f"stg.{name}")
+            assert state(kept[0]) == state(kept[1]), (seed, step, name)
+            # Which of a key's repeated events was folded and which one was late, each says in its own way.
+            accounts = [
+                {k: t.store.commit.accounting[k] for k in ("events", "inserted", "updated", "deleted")}
+                for t in kept
+            ]
+            assert accounts[0] == accounts[1], (seed, step, name)
+            assert kept[0].store.head().read().column(SEQUENCE).null_count == 0
+
+
+def test_faults_are_put_aside_and_tombstones_counted(harness: Callable[..., Harness]) -> None:
+    warehouse = harness({}, sources=TABLES)
+    table = warehouse.table("stg.orders")
+    for key in (1, 2, 3):
+        warehouse.source.put("orders", order_id=key, user_id=1, amount="1.00", hour="2026112010")
+    warehouse.source.delete("orders", 3)
+    events = warehouse.source.take()
+    broken = replace(events[1], value='{"op": "u"')
+    buried = replace(events[3], offset=4, value=None)
+    feed_large(warehouse, table, [events[0], broken, *events[2:], buried])
+    assert [row[0] for row in state(table)["rows"]] == [1]
+    account = table.store.commit.accounting
+    assert (account["events"], account["quarantined"], account["tombstones"]) == (5, 1, 1)
+    assert [row["offset"] for row in warehouse.dead_letters.rows()] == [1]
+
+
+def test_debeziums_snapshot_has_one_position(harness: Callable[..., Harness]) -> None:
+    """Several batches of reads at one LSN, one of them delivered twice."""
+    warehouse = harness({}, sources=TABLES)
+    table = warehouse.table("stg.users")
+    for key in range(6):
+        warehouse.source.put("users", user_id=key, city="Oslo")
+    events = [replace(e, op="r", lsn=500, snapshot="true") for e in warehouse.source.take()]
+    events[-1] = replace(events[-1], snapshot="last")
+    assert feed_large(warehouse, table, events[:2]).loading
+    assert feed_large(warehouse, table, [*events[2:4]]).loading
+    again = [replace(events[3], offset=4), *(replace(e, offset=e.offset + 1) for e in events[4:])]
+    assert not feed_large(warehouse, table, again).loading
+    assert [row[0] for row in state(table)["rows"]] == list(range(6))
+    account = table.store.commit.accounting
+    assert (account["inserted"], account["unchanged"] + account["duplicate"]) == (2, 1)
+
+
+def test_a_truncated_source_needs_a_resync(harness: Callable[..., Harness]) -> None:
+    warehouse = harness({}, sources=TABLES)
+    warehouse.source.put("users", user_id=1, city="Oslo")
+    [event] = warehouse.source.take()
+    truncated = replace(event, offset=1, op="t", after=None)
+    with pytest.raises(NeedsResync, match="truncated"):
+        feed_large(warehouse, warehouse.table("stg.users"), [event, truncated])
+
+
+def test_a_value_that_was_not_sent_is_not_taken_for_one(harness: Callable[..., Harness]) -> None:
+    warehouse = harness({}, sources=TABLES)
+    for city in ("Oslo", "__debezium_unavailable_value"):
+        warehouse.source.put("users", user_id=1, city=city)
+    with pytest.raises(NeedsResync, match="REPLICA IDENTITY FULL"):
+        feed_large(warehouse, warehouse.table("stg.users"), warehouse.source.take())
+    assert warehouse.table("stg.users").store.version == 0
