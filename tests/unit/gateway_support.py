@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from headrace.results import (
     RefreshResult,
     TableStatus,
 )
+from headrace.services.scratch import free_ports
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
 
@@ -63,10 +63,7 @@ def write_project(directory: Path) -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1)[0]
 
 
 @dataclass

@@ -13,14 +13,21 @@ from typing import Any
 from headrace.services import postgres
 from headrace.settings import LOOPBACK, Settings
 
+_DEFAULTS = {f.default for name, f in Settings.model_fields.items() if name.endswith("_port")}
+
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different."""
-    probes = [socket.socket() for _ in range(count)]
+    """Ports that nobody listens on, all different, and none that is a setting's default."""
+    probes: list[socket.socket] = []
+    found: list[int] = []
     try:
-        for probe in probes:
-            probe.bind((LOOPBACK, 0))
-        return [probe.getsockname()[1] for probe in probes]
+        while len(found) < count:
+            probes.append(socket.socket())
+            probes[-1].bind((LOOPBACK, 0))
+            port = probes[-1].getsockname()[1]
+            if port not in _DEFAULTS:
+                found.append(port)
+        return found
     finally:
         for probe in probes:
             probe.close()
