@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
-from headrace.bench.contender import TABLES, Commit, Source, Tell
+from headrace.bench.contender import TABLES, Source, Tell
 from headrace.errors import TerminalError
 from headrace.services import runtime
 from headrace.settings import Settings
 from peers.delta import LoggedTable
 from peers.processes import Processes, tail
+from peers.started import Started
 
 START_SECONDS = 300
 
 
 @dataclass
-class SparkPeer:
+class SparkPeer(Started):
     """The contender that runs `driver CONFIGURATION`, which makes `ready` in its directory once it waits.
 
     Args:
@@ -34,8 +32,6 @@ class SparkPeer:
     settle: float
     driver: Path
     settings: Settings
-    _processes: Processes | None = None
-    _tables: dict[str, LoggedTable] = field(default_factory=dict)
 
     def install(self, home: Path, tell: Tell) -> None:
         """It uses PySpark and jars that headrace needs anyway."""
@@ -72,20 +68,3 @@ class SparkPeer:
                 "spark.sql.warehouse.dir": str(directory / "spark-warehouse"),
             },
         }
-
-    def commits(self, table: str) -> Sequence[Commit]:
-        """The table's Delta commits that changed rows."""
-        return self._tables[table].commits()
-
-    def rows(self, table: str) -> pa.Table:
-        """The table's content."""
-        return self._tables[table].rows()
-
-    def roots(self) -> Sequence[int]:
-        """The driver's Python, above its JVM."""
-        return self._processes.pids() if self._processes else []
-
-    def stop(self) -> None:
-        """End the application."""
-        if self._processes:
-            self._processes.stop()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
-import pyarrow as pa
-
-from headrace.bench.contender import TABLES, Commit, Source, Tell
+from headrace.bench.contender import TABLES, Source, Tell
 from headrace.settings import Settings
 from peers.changes import KEYS
 from peers.flink_paimon.cluster import Cluster
 from peers.flink_paimon.install import install
 from peers.flink_paimon.paimon import PaimonTable
 from peers.processes import Processes
+from peers.started import Started
 
 FOLDER = Path(__file__).parent
 
@@ -31,7 +29,7 @@ TABLE_OPTIONS = {
 READ_OPTIONS = {"continuous.discovery-interval": "100 ms"}
 
 
-class FlinkPaimon:
+class FlinkPaimon(Started):
     """The contender.
 
     Args:
@@ -43,8 +41,6 @@ class FlinkPaimon:
         self.checkpoint_seconds = checkpoint_seconds
         self.settle = 3 * checkpoint_seconds + 6
         self._home = Path()
-        self._processes: Processes | None = None
-        self._tables: dict[str, PaimonTable] = {}
 
     def install(self, home: Path, tell: Tell) -> None:
         """Fetch Flink, Paimon and the Kafka connector into `home`."""
@@ -67,23 +63,6 @@ class FlinkPaimon:
             read=f"/*+ OPTIONS({_options(READ_OPTIONS)}) */",
         )
         cluster.submit(script, jobs=len(TABLES))
-
-    def commits(self, table: str) -> Sequence[Commit]:
-        """The table's snapshots with changes."""
-        return self._tables[table].commits()
-
-    def rows(self, table: str) -> pa.Table:
-        """The table's content, folded from its changelog."""
-        return self._tables[table].rows()
-
-    def roots(self) -> Sequence[int]:
-        """The JobManager and the TaskManager."""
-        return self._processes.pids() if self._processes else []
-
-    def stop(self) -> None:
-        """End the cluster."""
-        if self._processes:
-            self._processes.stop()
 
 
 def contender(settings: Settings, checkpoint_seconds: float = 1.0) -> FlinkPaimon:

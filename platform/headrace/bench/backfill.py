@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from statistics import median
 
 from headrace.bench import choices
 from headrace.bench.choices import FULL
-from headrace.bench.large import ORDERS, SUMS, append_orders, open_large
-from headrace.bench.orders import Orders
+from headrace.bench.large import ORDERS, SUMS, load_large
 from headrace.bench.report import Result, at_least, at_most, spread
-from headrace.bench.suites import Bench, project_files
+from headrace.bench.suites import Bench
 from headrace.bench.warehouse import RUN, Warehouse
 from headrace.engine.backfill import backfill
 from headrace.engine.parity import verify_batch
@@ -34,12 +32,8 @@ GROUP BY user_id, hour
 
 def run(bench: Bench) -> list[Result]:
     """See `headrace.bench.suites.Suite`."""
-    shape = Orders(bench.options.rows or ROWS)
-    shutil.copytree(project_files("incremental"), bench.directory / "project")
-    warehouse = open_large(bench)
+    warehouse, shape = load_large(bench, ROWS)
     table, spark = warehouse.table(SUMS), warehouse.sessions.batch
-    bench.tell(f"loading {shape.rows:,} orders")
-    append_orders(warehouse, shape, 0, shape.rows)
     choices.refresh(warehouse, table, {}, FULL)
     warehouse.compact(after=0)
     target = str(bench.directory / "by_hand")

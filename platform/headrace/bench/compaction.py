@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
 from headrace.bench import feed
-from headrace.bench.large import ORDERS, append_orders, open_large
-from headrace.bench.orders import Orders
+from headrace.bench.large import ORDERS, load_large
 from headrace.bench.report import Result, at_least, at_most, spread
-from headrace.bench.suites import Bench, project_files
+from headrace.bench.suites import Bench
 from headrace.bench.warehouse import COMPACT_AFTER, RUN
 from headrace.engine.compaction import compact
 from headrace.engine.table import Table
@@ -31,12 +29,8 @@ ALL, NEWEST = "all hours", "newest hour"
 
 def run(bench: Bench) -> list[Result]:
     """See `headrace.bench.suites.Suite`."""
-    shape = Orders(bench.options.rows or ROWS)
-    shutil.copytree(project_files("incremental"), bench.directory / "project")
-    warehouse = open_large(bench)
+    warehouse, shape = load_large(bench, ROWS)
     table, spark = warehouse.table(ORDERS), warehouse.sessions.batch
-    bench.tell(f"loading {shape.rows:,} orders")
-    append_orders(warehouse, shape, 0, shape.rows)
     warehouse.compact(after=0)
     seconds: dict[str, list[float]] = defaultdict(list)
     folded = 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 from headrace.bench import feed
 from headrace.bench.orders import Orders
-from headrace.bench.suites import Bench
+from headrace.bench.suites import Bench, project_files
 from headrace.bench.warehouse import Warehouse, open_warehouse
 from headrace.sources.postgres import SourceSchema
 from headrace.sources.types import column
@@ -25,6 +27,16 @@ def open_large(bench: Bench) -> Warehouse:
     return open_warehouse(
         bench.spark, bench.directory, lambda project: {s: schema(s) for s in project.sources()}
     )
+
+
+def load_large(bench: Bench, rows: int) -> tuple[Warehouse, Orders]:
+    """The project's tables, the large one with so many orders, unless the run says another number."""
+    shape = Orders(bench.options.rows or rows)
+    shutil.copytree(project_files("incremental"), bench.directory / "project")
+    warehouse = open_large(bench)
+    bench.tell(f"loading {shape.rows:,} orders")
+    append_orders(warehouse, shape, 0, shape.rows)
+    return warehouse, shape
 
 
 def append_orders(warehouse: Warehouse, shape: Orders, first: int, last: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.bench import feed
 from headrace.engine.advance import SMALL
+from headrace.engine.diff import count_kinds
 from headrace.engine.kept import Kept
 from headrace.engine.table import Delta, Table
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE
@@ -101,7 +102,7 @@ def apply(spark: SparkSession, table: Table, changes: DataFrame) -> Delta:
     """Commit the changes: a small one from the driver, as flows do, a large one by a Spark job."""
     with Kept() as keep:
         changes = keep(changes)
-        kinds = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
+        kinds = count_kinds(changes)
         if sum(kinds.values()) > SMALL:
             return feed.append(spark, table, changes, kinds)
         return feed.append_local(table, changes.toArrow())

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from statistics import median
 
 from headrace.bench.orders_database import OrdersDatabase
@@ -16,6 +16,7 @@ from headrace.bench.processes import busy
 from headrace.bench.report import Result, at_least, less_than, spread
 from headrace.bench.suites import Bench, project_files
 from headrace.demo.memory import resident_bytes
+from headrace.demo.waiting import wait_for
 from headrace.errors import TransientError
 from headrace.gateway.client import GatewayClient
 from headrace.services.scratch import scratch_settings
@@ -26,7 +27,7 @@ TABLES = 100
 REPEATS = 5
 REST_SECONDS, IDLE_SECONDS = 30.0, 60.0
 CORES_BAR, MEMORY_BAR, DEFINITIONS_BAR, UP_BAR = 0.1, 5.0, 2.0, 60.0
-TIMEOUT = 300.0
+TIMEOUT, POLL_SECONDS = 300.0, 0.1
 
 _LAYER = """CREATE MATERIALIZED TABLE dws.t{number:03} (PRIMARY KEY (user_id, logdate))
 PARTITIONED BY (logdate)
@@ -90,7 +91,7 @@ def _stack(bench: Bench) -> list[Result]:
                 stack.up()
                 stack.register_connectors()
                 with GatewayClient(settings) as client:
-                    _until("the snapshot", lambda: _amount(client) > 0)
+                    _wait_for_more(client, than=0)
                 stack.down()
                 bench.tell("starting it again")
                 begun = time.monotonic()
@@ -98,10 +99,10 @@ def _stack(bench: Bench) -> list[Result]:
                 stack.register_connectors()
                 up = time.monotonic() - begun
             with OrdersDatabase(settings.postgres_dsn()) as database, GatewayClient(settings) as client:
-                _until("the tables", lambda: _amount(client) > 0)
+                _wait_for_more(client, than=0)
                 before = _amount(client)
                 database.update_some(0, first=100, count=1)
-                _until("the first row", lambda: _amount(client) > before)
+                _wait_for_more(client, than=before)
                 streamed = time.monotonic() - begun
                 bench.tell(f"up after {up:.1f} s, first row after {streamed:.1f} s; now it rests")
                 equal = database.compare("dws_user_hour", client.query("SELECT * FROM dws.user_hour")).equal
@@ -122,20 +123,20 @@ def _stack(bench: Bench) -> list[Result]:
     ]
 
 
-def _until(what: str, holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TransientError(f"not within {TIMEOUT:.0f} s: {what}")
-        time.sleep(0.1)
+def _wait_for_more(client: GatewayClient, than: float) -> None:
+    """Until the sum of order 100's group is larger, which the tables may have to start for."""
+    what = "a changed row of dws.user_hour"
+    wait_for(
+        what,
+        lambda: None if _amount(client) > than else f"{what} is not there",
+        timeout=TIMEOUT,
+        interval=POLL_SECONDS,
+    )
 
 
 def _amount(client: GatewayClient) -> float:
     """The sum of the group of order 100; below zero where it is not there."""
-    try:
-        rows = client.query("SELECT amt FROM dws.user_hour WHERE user_id = 100 AND logdate = '2026110100'")
-    except TransientError:  # the tables have not started
-        return -1.0
+    rows = client.query("SELECT amt FROM dws.user_hour WHERE user_id = 100 AND logdate = '2026110100'")
     return float(rows.column("amt")[0].as_py()) if rows.num_rows else -1.0
 
 

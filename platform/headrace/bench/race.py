@@ -11,8 +11,9 @@ from statistics import median
 
 from headrace.bench.contender import DWS, TABLES, Contender, Source, Tell
 from headrace.bench.orders_database import STRIDE, OrdersDatabase
-from headrace.bench.processes import busy, resident
+from headrace.bench.processes import busy
 from headrace.demo.freshness import percentile
+from headrace.demo.memory import resident_bytes
 from headrace.errors import TransientError
 from headrace.services.stack import Stack
 from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
@@ -160,7 +161,7 @@ class Race:
         """Wait until nothing is committed any more. Seconds from `since` to the last commit of each table."""
         deadline = time.monotonic() + TIMEOUT
         while True:
-            self.score.memory = max(self.score.memory, resident(self.contender.roots()))
+            self.score.memory = max(self.score.memory, resident_bytes(self.contender.roots()))
             last = {table: _last(self.contender, table) for table in TABLES}
             now = time.time()
             if min(last.values()) > since and now - max(last.values()) > self.contender.settle:

@@ -14,7 +14,7 @@ from headrace.engine import cluster, driver, weighted
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit, warm_head
 from headrace.engine.decide import Refresh, candidates, decide, history, run_again, whole_query
 from headrace.engine.delta import changes_since, corrected
-from headrace.engine.diff import check_unique
+from headrace.engine.diff import check_unique, count_kinds
 from headrace.engine.kept import Kept
 from headrace.engine.large import gathered
 from headrace.engine.query import run, with_violations
@@ -34,7 +34,7 @@ from headrace.planner.strategies import (
 )
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.commits import Commit
-from headrace.store.schema import KIND, STREAM
+from headrace.store.schema import STREAM
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
             refresh.choice, refresh.strategy = whole_query(refresh, str(why))
             changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
         changes = keep(changes)
-        kinds = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
+        kinds = count_kinds(changes)
         count = sum(kinds.values())
         found = gathered(changes, table, count) if count else changes
         refresh.record("cluster", count)

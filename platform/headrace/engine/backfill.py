@@ -16,6 +16,7 @@ from headrace.engine.advance import Sessions
 from headrace.engine.cluster import check_changes
 from headrace.engine.compaction import compact
 from headrace.engine.corrections import by_key, corrections, once
+from headrace.engine.diff import count_kinds
 from headrace.engine.kept import Kept
 from headrace.engine.overwrite import overwrite
 from headrace.engine.rows import batch_rows, in_range
@@ -128,7 +129,7 @@ class _Correction:
             record = self._record(head)
             if count > CORRECTIONS_LIMIT:
                 changes = self.keep(changes)
-                counts = Counter({r[KIND]: r["count"] for r in changes.groupBy(KIND).count().collect()})
+                counts = count_kinds(changes)
                 store.append_large(changes, record, origin=BACKFILL, kinds=counts, miscounted=miscounted)
                 compact(self.sessions.batch, self.table, run_id=self.run_id)
                 return counts

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from headrace.engine.arrow_query import run_direct
 from headrace.engine.cluster import check_changes
 from headrace.engine.compaction import compact, snapshot_commit
-from headrace.engine.diff import diff_frame
+from headrace.engine.diff import count_kinds, diff_frame
 from headrace.engine.images import source_columns
 from headrace.engine.kept import Kept
 from headrace.engine.query import local, run
@@ -32,7 +32,6 @@ from headrace.store.parts import Part, write_part
 from headrace.store.schema import (
     DELETE,
     INSERT,
-    KIND,
     SEQUENCE,
     STREAM,
     UPDATE_AFTER,
@@ -193,7 +192,7 @@ def _commit_by_spark(spark: SparkSession, target: Target, cut: Cut) -> None:
         old = store.frame(spark) if store.version else None
         changes = keep(diff_frame(old, rows, schema))
         check_changes(changes, table)
-        counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
+        counts = count_kinds(changes)
         inserted, updated = counts.get(INSERT, 0), counts.get(UPDATE_AFTER, 0)
         deleted = counts.get(DELETE, 0)
         accounting = Accounting(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import closing
 
 from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions, advance
@@ -15,7 +14,7 @@ from headrace.engine.ingest import ingest
 from headrace.engine.ingest_cluster import ingest_frame
 from headrace.engine.table import Registry, Table
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.messages import Messages
+from headrace.sources.messages import read_once
 from headrace.sources.topics import Topics
 from headrace.store.frontier import Offsets
 
@@ -68,8 +67,7 @@ class CatchUp:
         if gap <= SMALL:
             if table.store.cold:
                 compact(self._sessions.batch, table, run_id=run_id)
-            with closing(Messages(self._bootstrap)) as consumer:
-                messages = consumer.read(start, end)
+            messages = read_once(self._bootstrap, start, end)
             events = batches.collect(self._sessions.flow, table.queries, messages)
             ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
         else:

@@ -89,25 +89,16 @@ def _fold_in_driver(table: Table, changes: pa.Table, version: int, *, run_id: st
     partitions = None
     if column is not None and index.partitions:
         partitions = _some(set(changes.column(column).unique().to_pylist()), index.partitions)
-    parts = []
+    kept = index.read() if partitions is None else index.find((str(column),), {(p,) for p in partitions})
+    rows, seen = [], changes.select(list(key)).slice(0, 0)
     for number in sorted(set(changes.column(VERSION).unique().to_pylist()), reverse=True):
         # Newest first: what a later version says of a key hides what an earlier one does.
         own = changes.filter(pc.equal(changes.column(VERSION), number))
         new = own.filter(pc.is_in(own.column(KIND), pa.array([INSERT, UPDATE_AFTER])))
-        parts.append((new, own))
-    rows, seen = [], None
-    for new, own in parts:
-        rows.append(new if seen is None else exclude(new, key, seen))
-        keys = own.select(list(key))
-        seen = keys if seen is None else pa.concat_tables([seen, keys])
-    kept = index.read()
-    if partitions is not None and column is not None:
-        inside = pa.array(partitions, kept.schema.field(column).type)
-        kept = kept.filter(pc.is_in(kept.column(column), inside))
+        rows.append(exclude(new, key, seen) if seen.num_rows else new)
+        seen = pa.concat_tables([seen, own.select(list(key))])
     names = list(store.schema.stored_names)
-    if seen is not None:
-        kept = exclude(kept, key, seen)
-    found = pa.concat_tables([kept.select(names), *(part.select(names) for part in rows)])
+    found = pa.concat_tables([part.select(names) for part in (exclude(kept, key, seen), *rows)])
     write_local(table, found, partitions, version=version, compacted=version, run_id=run_id)
 
 

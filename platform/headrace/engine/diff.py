@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -127,6 +128,11 @@ def check_unique(rows: pa.Table, schema: TableSchema, *, table: str) -> None:
     if grouped.num_rows < rows.num_rows:
         twice = grouped.filter(pc.greater(grouped.column("_one_count"), 1))
         raise duplicate_key(table, schema, tuples(twice, schema.key)[0])
+
+
+def count_kinds(changes: DataFrame) -> Counter[str]:
+    """Number of change rows by kind. One Spark job."""
+    return Counter({row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()})
 
 
 def diff_frame(

@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +32,7 @@ from headrace.engine.table import Delta, Registry, Table
 from headrace.errors import NeedsResync
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
-from headrace.sources.messages import Messages
+from headrace.sources.messages import Messages, read_once
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
 from headrace.spec.model import TableName
@@ -276,8 +275,7 @@ class Flow:
         if batches.size(start, end) <= 0:
             return None
         if batches.size(start, end) <= SMALL:
-            with closing(Messages(self._bootstrap)) as consumer:
-                events = self._events(consumer.read(start, end))
+            events = self._events(read_once(self._bootstrap, start, end))
             delta = self._ingest_events(table, events, end, batch_id)
             return None if delta is None else Loaded(delta, loading=topic in self.loading)
         frame = batches.read(self._sessions.batch, self._bootstrap, start, end)

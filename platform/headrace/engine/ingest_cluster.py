@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.engine.batch import parse
 from headrace.engine.cluster import semi_join
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
-from headrace.engine.diff import diff_frame
+from headrace.engine.diff import count_kinds, diff_frame
 from headrace.engine.driver import check_violations
 from headrace.engine.images import decode, source_columns
 from headrace.engine.kept import Kept
@@ -132,7 +133,7 @@ def _ingest(
         checked = with_violations(rows, table.spec).toArrow()
         check_violations(checked, table)
         loaded = checked.select(list(schema.stored_names))
-        counts = {INSERT: loaded.num_rows}
+        counts = Counter({INSERT: loaded.num_rows})
         accounting = _account(summary, counts, keys=keys, newer=keys)
         commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
@@ -151,7 +152,7 @@ def _ingest(
             changes = keep(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
             if deleted is not None:
                 deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
-        counts = {row[KIND]: row["count"] for row in changes.groupBy(KIND).count().collect()}
+        counts = count_kinds(changes)
         found = gathered(changes, table, sum(counts.values()))
         accounting = _account(summary, counts, keys=keys, newer=keys if all_newer else newer.count())
         commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)

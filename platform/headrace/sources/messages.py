@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import closing
 
 import pyarrow as pa
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -109,6 +110,12 @@ class Messages:
         while ahead and _offset(ahead[0]) < end:
             found.append(ahead.popleft())
         return self._reached[place] < end
+
+
+def read_once(bootstrap: str, start: Offsets, end: Offsets) -> pa.Table:
+    """As `Messages.read`, of one range and no more."""
+    with closing(Messages(bootstrap)) as consumer:
+        return consumer.read(start, end)
 
 
 _PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
