@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,6 +95,20 @@ def lowered(offsets: Offsets, held: Iterable[Event]) -> Offsets:
 def size(start: Offsets, end: Offsets) -> int:
     """Messages between two cuts."""
     return sum(o - start.get(t, {}).get(p, 0) for t, parts in end.items() for p, o in parts.items())
+
+
+def steps(start: Offsets, end: Offsets, most: int) -> Iterator[tuple[Offsets, Offsets]]:
+    """Consecutive cuts between two, with at most so many messages between each."""
+    at: Offsets = {t: {p: start.get(t, {}).get(p, 0) for p in parts} for t, parts in end.items()}
+    while at != end:
+        left, following = most, {t: dict(parts) for t, parts in at.items()}
+        for topic, parts in end.items():
+            for partition, last in parts.items():
+                taken = min(left, last - at[topic][partition])
+                following[topic][partition] += taken
+                left -= taken
+        yield at, following
+        at = following
 
 
 @dataclass(frozen=True)

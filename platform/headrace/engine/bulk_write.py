@@ -129,10 +129,15 @@ class Target:
 
 def plan_query(table: Table) -> Direct | None:
     """What Arrow may run for an empty table, None where Spark must."""
+    if table.store.version or table.store.pin.delta or table.store.schema.hidden:
+        return None
+    return direct_query(table)
+
+
+def direct_query(table: Table) -> Direct | None:
+    """The table's query, None where it is more than `planner.direct` or does not keep the key."""
     assert table.source is not None
     schema = table.store.schema
-    if table.store.version or table.store.pin.delta or schema.hidden:
-        return None
     found = direct(table.spec, dict(source_columns(table.source)))
     if found is None:
         return None

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from headrace.engine.cuts import Cuts
 from headrace.engine.failpoints import failpoint
 from headrace.engine.gate import Gate, at_rest
 from headrace.engine.ingest import ingest
+from headrace.engine.ingest_arrow import MOST_EVENTS, ingest_local, local_query
 from headrace.engine.ingest_cluster import Loaded, ingest_frame
 from headrace.engine.prepared import Queries
 from headrace.engine.session import use_pool
@@ -48,6 +50,9 @@ log = logging.getLogger(__name__)
 
 BATCHES_PER_FRESHNESS = 20
 """Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough."""
+
+PIECE = 50_000
+"""Messages of a large micro-batch that the driver holds undecoded."""
 
 LOOSE = 2.0
 """Times the flow's tightest freshness beyond which a table goes its own pace."""
@@ -278,6 +283,14 @@ class Flow:
             events = self._events(read_once(self._bootstrap, start, end))
             delta = self._ingest_events(table, events, end, batch_id)
             return None if delta is None else Loaded(delta, loading=topic in self.loading)
+        if batches.size(start, end) <= MOST_EVENTS and (query := local_query(table)) is not None:
+            with closing(Messages(self._bootstrap)) as consumer:
+                pieces = (consumer.read(*step) for step in batches.steps(start, end, PIECE))
+                found = ingest_local(
+                    self._sessions.flow, table, query, pieces, end, run_id=self.run_id, batch=batch_id
+                )
+            if found is not None:
+                return found
         frame = batches.read(self._sessions.batch, self._bootstrap, start, end)
         return ingest_frame(
             self._sessions.batch, table, frame, end, self._dead_letters, run_id=self.run_id, batch=batch_id

@@ -117,7 +117,7 @@ def _ingest(
     good = events.where("NOT _tombstone AND _fault IS NULL")
     last = _last_events(good) if summary["valid"] > summary["keys"] else good
     sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
-    all_newer = head.version == 0 or _follows(summary, head)
+    all_newer = head.version == 0 or follows(summary, head)
     newer = sequenced if all_newer else _newer(spark, table, sequenced)
     if newer is not sequenced or last is not good:
         newer = keep(newer)
@@ -134,8 +134,8 @@ def _ingest(
         check_violations(checked, table)
         loaded = checked.select(list(schema.stored_names))
         counts = Counter({INSERT: loaded.num_rows})
-        accounting = _account(summary, counts, keys=keys, newer=keys)
-        commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        accounting = account(summary, counts, keys=keys, newer=keys)
+        commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
         buried = None if deleted is None else deleted.toArrow()
@@ -154,8 +154,8 @@ def _ingest(
                 deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
         counts = count_kinds(changes)
         found = gathered(changes, table, sum(counts.values()))
-        accounting = _account(summary, counts, keys=keys, newer=keys if all_newer else newer.count())
-        commit = _commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        accounting = account(summary, counts, keys=keys, newer=keys if all_newer else newer.count())
+        commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
         if not loading:  # while more is about to come, the changelog alone will do
@@ -166,7 +166,7 @@ def _ingest(
     )
 
 
-def _follows(summary: dict[str, int], head: Commit) -> bool:
+def follows(summary: dict[str, int], head: Commit) -> bool:
     """Whether every event is newer than all that was applied, so that no key need be looked up.
 
     Debezium's snapshot is read at one position: there an equal one means an equal row.
@@ -175,7 +175,7 @@ def _follows(summary: dict[str, int], head: Commit) -> bool:
     return first > head.high or (first == head.high and summary["reads"] == summary["valid"])
 
 
-def _commit(
+def next_commit(
     table: Table,
     summary: dict[str, int],
     accounting: Accounting,
@@ -289,7 +289,7 @@ def _summary(events: DataFrame) -> dict[str, int]:
     return {name: int(row[name]) for name in row.asDict()}
 
 
-def _account(summary: dict[str, int], counts: dict[str, int], *, keys: int, newer: int) -> Accounting:
+def account(summary: dict[str, int], counts: dict[str, int], *, keys: int, newer: int) -> Accounting:
     changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0)
     valid = summary["events"] - summary["tombstones"] - summary["faults"]
     return Accounting(

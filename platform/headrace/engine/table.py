@@ -56,6 +56,9 @@ class Table:
         """What to run for rows with all stored columns."""
         return self.extended or self.spec
 
+    arrow_agrees: bool = False
+    """Whether Arrow has given what Spark gives for rows of this table."""
+
     queries: Queries = field(default_factory=Queries)
     """What small changes of this table run, planned once."""
 

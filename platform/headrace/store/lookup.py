@@ -72,13 +72,42 @@ def exclude(table: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table
 
     A hash join; NULL meets NULL. Raises ArrowInvalid for columns of types that Arrow does not join on.
     """
-    left, right = table.select(list(columns)), keys.select(list(columns))
-    for name in columns:
-        left, right = _without_nulls(left, right, name)
+    return _joined(table, columns, keys, "left anti")
+
+
+def include(table: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    """As `semi_join`, for many keys: see `exclude`."""
+    return _joined(table, columns, keys, "left semi")
+
+
+def _joined(table: pa.Table, columns: Sequence[str], keys: pa.Table, how: str) -> pa.Table:
+    left, right = comparable(table.select(list(columns)), keys.select(list(columns)), columns)
     names = left.column_names
     left = left.append_column(_PLACE, pa.array(range(table.num_rows), pa.int64()))
-    kept = left.join(right.group_by(names).aggregate([]), keys=names, join_type="left anti").column(_PLACE)
+    kept = left.join(right.group_by(names).aggregate([]), keys=names, join_type=how).column(_PLACE)
     return table.take(kept.combine_chunks().sort()) if len(kept) < table.num_rows else table
+
+
+def pairs(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+    """Which row of one table has the key of which of the other: indices, NULL where there is none.
+
+    Each table has a key once.
+    """
+    one, other = comparable(left.select(list(columns)), right.select(list(columns)), columns)
+    names = one.column_names
+    one = one.append_column("_left", pa.array(range(left.num_rows), pa.int64()))
+    other = other.append_column("_right", pa.array(range(right.num_rows), pa.int64()))
+    found = one.join(other, keys=names, join_type="full outer").combine_chunks()
+    order = pc.sort_indices(found, sort_keys=[("_left", "ascending"), ("_right", "ascending")])
+    found = found.take(order)
+    return found.column("_left").combine_chunks(), found.column("_right").combine_chunks()
+
+
+def comparable(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """Both with columns by which Arrow's joins, where NULL never meets anything, compare as NULL-safe."""
+    for name in columns:
+        left, right = _without_nulls(left, right, name)
+    return left, right
 
 
 _PLACE = "_place"

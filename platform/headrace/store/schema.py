@@ -60,6 +60,11 @@ class TableSchema:
         return not any(kinds[c].startswith(_NOT_JOINABLE) for c in self.key)
 
     @property
+    def comparable(self) -> bool:
+        """Whether Arrow tells by value whether two rows are equal: not floats, where NaN is not itself."""
+        return not any(kind.startswith(_NOT_JOINABLE) for _, kind in self.stored)
+
+    @property
     def logged(self) -> tuple[tuple[str, str], ...]:
         """Columns of the changelog."""
         return (*self.stored, (KIND, "string"), (ORIGIN, "string"), (VERSION, "bigint"))

@@ -243,7 +243,7 @@ class StoredTable:
         *,
         origin: str,
         kinds: Mapping[str, int],
-        tombstones: DataFrame | None = None,
+        tombstones: pa.Table | DataFrame | None = None,
         miscounted: int = 0,
     ) -> None:
         """Commit more net changes than a tail holds. The table is cold until it is compacted.
@@ -255,7 +255,9 @@ class StoredTable:
         """
         commit = replace(self._counted(commit, kinds, miscounted), partitions=None)
         if isinstance(changes, pa.Table):
-            buried = None if tombstones is None else tombstones.toArrow()
+            buried = (
+                tombstones if tombstones is None or isinstance(tombstones, pa.Table) else tombstones.toArrow()
+            )
             self.changelog.append(changes, commit, origin=origin, tombstones=buried)
         else:
             self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
