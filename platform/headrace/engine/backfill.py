@@ -17,7 +17,7 @@ from headrace.engine.cluster import check_changes
 from headrace.engine.compaction import compact
 from headrace.engine.corrections import by_key, corrections, once
 from headrace.engine.diff import count_kinds
-from headrace.engine.kept import Kept
+from headrace.engine.kept import Few, Kept
 from headrace.engine.overwrite import overwrite
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
@@ -29,6 +29,9 @@ from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+FEW_ROWS = 250_000
+"""Rows of a range whose differences are looked for in the driver at once."""
 
 CORRECTIONS_LIMIT = 200_000
 """Correcting rows that one backfill brings through the driver; more are committed by a Spark job."""
@@ -69,10 +72,13 @@ def backfill(
     else:
         expected = in_range(expected, table, start, end, only)
     held = table.store.frame(spark, version=at)
-    with Kept() as keep:
-        changes = once(corrections(table, held, expected, start, end, keep, only), expected, table, keep)
-        check_changes(changes, table)
-        count = changes.count()
+    few = _held(table, start, end, only) <= FEW_ROWS
+    with Few(2 * FEW_ROWS) if few else Kept() as keep:
+        changes = corrections(table, held, expected, start, end, keep, only)
+        if count := changes.count():
+            changes = once(changes, expected, table, keep)
+            check_changes(changes, table)
+            count = changes.count()
         progress.report(f"{table.name}: {count} correcting rows")
         work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart=now is not None)
         counts = work.commit(changes, count, work.miscounted(held) if count else 0)
@@ -90,6 +96,15 @@ def backfill(
         version=table.store.version,
         seconds=time.monotonic() - begun,
     )
+
+
+def _held(table: Table, start: str | None, end: str | None, only: frozenset[str] | None) -> int:
+    """About how many rows the range holds."""
+    index = table.store.head_index()
+    if table.store.schema.partition is None or start is None or end is None:
+        return index.count(None)
+    inside = {p for p in index.partitions if p is not None and start <= p <= end}
+    return index.count(inside if only is None else inside & only)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def overwrite(
 
 def _in_driver(table: Table, head: Head, partitions: list[str], *, run_id: str) -> tuple[list[str], int]:
     """As `overwrite`, with the range's rows in the driver where they fit."""
-    rows = _unique(live_rows(head, table.store.schema.partition, partitions), head.key)
+    rows = _unique(live_rows(head, table.store.schema.partition, partitions), table)
     if partitions:
         write_local(
             table,
@@ -81,7 +81,10 @@ def _labels(known: set[str], start: str, end: str, only: Collection[str] | None)
     return sorted(p for p in known if p is not None and start <= p <= end and (only is None or p in only))
 
 
-def _unique(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+def _unique(rows: pa.Table, table: Table) -> pa.Table:
     """One row of each key. Copies are all that can be left of damage: what differs was corrected before."""
+    key = table.store.schema.key
+    if table.store.schema.joinable and rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows:
+        return rows
     first = dict(zip(reversed(keys := tuples(rows, key)), range(len(keys) - 1, -1, -1), strict=True))
     return rows if len(first) == rows.num_rows else rows.take(pa.array(sorted(first.values()), pa.int64()))
