@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 ROWS = 10_000_000
 
 SMALL_SHARE = 0.0001
-SMALL_BAR = 0.10
+SMALL_BAR = 0.05
 """Part of the full run's seconds that a change of `SMALL_SHARE` of the keys may take."""
-HISTORY_BAR = 1.5
+HISTORY_BAR = 1.3
 AUTO_BAR = 1.15
 RIGHT_BAR = 0.85
 TIE = 1.05
