@@ -14,7 +14,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headrace.bench import freshness, race, snapshot, throughput
+from headrace.bench import first_load, freshness, race, snapshot, throughput
 from headrace.bench.compared import against, exact
 from headrace.bench.contender import DWS, PEERS, TABLES, Commit, Contender, peer
 from headrace.bench.race import Race, Score, of_contender
@@ -60,6 +60,7 @@ def test_a_suite_holds_headrace_against_each_peer(
 ) -> None:
     found = [score("headrace", 1.2), score("flink_paimon", 1.0), score("spark_merge", 10.0)]
     monkeypatch.setattr(suite, "scores", lambda bench, phases: found)
+    monkeypatch.setattr(suite, "first_loads", lambda bench: [], raising=False)
     results = by_name(suite.run(cast("Bench", None)))
     for name, part in {"flink_paimon": 1.2, "spark_merge": 0.12}.items():
         result = results[f"{measure}, part of {name}'s"]
@@ -67,6 +68,17 @@ def test_a_suite_holds_headrace_against_each_peer(
         assert result.holds == (part <= bars[name] if name in bars else None)
     assert results["headrace.equal to PostgreSQL"].value is True
     assert results["tables of headrace that differ"].holds
+
+
+def test_the_bars_of_a_first_load() -> None:
+    results = by_name(first_load.compared([1.0, 2.0, 9.0], [6.0, 5.0, 7.0], 29.0, 2))
+    copy, debezium = (
+        results["bulk snapshot, times COPY to a file"],
+        results["Debezium alone, times the bulk snapshot"],
+    )
+    assert (copy.value, copy.holds) == (3.0, True)
+    assert (debezium.value, debezium.holds) == (pytest.approx(29 / 6), False)
+    assert results["loads whose sums are PostgreSQL's"].holds is False
 
 
 def test_the_bars_of_freshness(monkeypatch: pytest.MonkeyPatch) -> None:

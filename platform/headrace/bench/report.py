@@ -94,27 +94,41 @@ class Report:
         """Results of one subject in one line each, then the plain ones with their bars."""
         from headrace.cli.output import print_columns
 
-        subjects: dict[str, dict[str, Value]] = {}
-        units: dict[str, str] = {}
-        for result in self.results:
-            subject, dot, measure = result.name.partition(".")
-            if dot:
-                subjects.setdefault(subject, {})[measure] = _rounded(result.value)
-                units.setdefault(measure, result.unit)
-        if subjects:
-            headers = [f"{measure} ({unit})" if unit else measure for measure, unit in units.items()]
-            rows = [[name, *(found.get(m) for m in units)] for name, found in subjects.items()]
-            print_columns(["", *headers], rows)
+        headers, rows = by_subject(self.results)
+        if rows:
+            print_columns(headers, rows)
             print()
-        plain = [r for r in self.results if "." not in r.name]
-        rows = [[r.name, _rounded(r.value), r.unit, r.bar or "", _VERDICT[r.holds]] for r in plain]
-        print_columns(("result", "value", "unit", "bar", ""), rows)
+        print_columns(*plain(self.results))
+
+
+def by_subject(results: Sequence[Result]) -> tuple[list[str], list[list[Value]]]:
+    """Headers and rows of the results that several subjects have: a row a subject, a column a measure."""
+    subjects: dict[str, dict[str, Value]] = {}
+    units: dict[str, str] = {}
+    for result in results:
+        subject, dot, measure = result.name.partition(".")
+        if dot:
+            subjects.setdefault(subject, {})[measure] = rounded(result.value)
+            units.setdefault(measure, result.unit)
+    headers = [f"{measure} ({unit})" if unit else measure for measure, unit in units.items()]
+    return ["", *headers], [[name, *(found.get(m) for m in units)] for name, found in subjects.items()]
+
+
+def plain(results: Sequence[Result]) -> tuple[list[str], list[list[Value]]]:
+    """Headers and rows of all other results."""
+    rows: list[list[Value]] = [
+        [r.name, rounded(r.value), r.unit, r.bar or "", _VERDICT[r.holds]]
+        for r in results
+        if "." not in r.name
+    ]
+    return ["result", "value", "unit", "bar", ""], rows
 
 
 _VERDICT = {True: "ok", False: "NOT OK", None: ""}
 
 
-def _rounded(value: Value) -> Value:
+def rounded(value: Value) -> Value:
+    """Three digits, which is what one run can tell."""
     if not isinstance(value, float):
         return value
     return float(f"{value:.3g}") if abs(value) < 100 else round(value, 1)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from headrace.bench.compared import against, exact
 from headrace.bench.contender import DWS
 from headrace.bench.first_load import first_loads
-from headrace.bench.live import ROWS, scores
+from headrace.bench.live import scores
 from headrace.bench.report import Result
 from headrace.bench.suites import Bench
 
 BARS = {"flink_paimon": 1.0}
-
-LARGER = 10
-"""Times the rows of the chain that the first load has."""
 
 
 def run(bench: Bench) -> list[Result]:
@@ -30,5 +27,5 @@ def run(bench: Bench) -> list[Result]:
         *results,
         *exact(found),
         *against(found, "snapshot through all tables", lambda s: s.snapshot[DWS], BARS),
-        *first_loads(bench, LARGER * (bench.options.rows or ROWS)),
+        *first_loads(bench),
     ]

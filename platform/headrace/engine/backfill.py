@@ -12,13 +12,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from headrace.engine.advance import Sessions
 from headrace.engine.cluster import check_changes
 from headrace.engine.compaction import compact
 from headrace.engine.corrections import by_key, corrections, once
+from headrace.engine.corrections_few import few_corrections
 from headrace.engine.diff import count_kinds
-from headrace.engine.kept import Few, Kept
+from headrace.engine.kept import Kept
 from headrace.engine.overwrite import overwrite
+from headrace.engine.query import local
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
 from headrace.errors import TransientError
@@ -29,9 +33,6 @@ from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-FEW_ROWS = 250_000
-"""Rows of a range whose differences are looked for in the driver at once."""
 
 CORRECTIONS_LIMIT = 200_000
 """Correcting rows that one backfill brings through the driver; more are committed by a Spark job."""
@@ -72,16 +73,18 @@ def backfill(
     else:
         expected = in_range(expected, table, start, end, only)
     held = table.store.frame(spark, version=at)
-    few = _held(table, start, end, only) <= FEW_ROWS
-    with Few(2 * FEW_ROWS) if few else Kept() as keep:
-        changes = corrections(table, held, expected, start, end, keep, only)
-        if count := changes.count():
-            changes = once(changes, expected, table, keep)
+    with Kept() as keep:
+        work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart=now is not None)
+        changes: pa.Table | DataFrame
+        if (few := few_corrections(spark, table, at, expected, start, end, only)) is not None:
+            changes, count, rows = few.changes, few.changes.num_rows, few.rows
+        else:
+            changes = once(corrections(table, held, expected, start, end, keep, only), expected, table, keep)
             check_changes(changes, table)
             count = changes.count()
+            rows = held.select(*table.store.schema.key).distinct().count() if count else 0
         progress.report(f"{table.name}: {count} correcting rows")
-        work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart=now is not None)
-        counts = work.commit(changes, count, work.miscounted(held) if count else 0)
+        counts = work.commit(changes, count, work.miscounted(rows) if count else 0)
     progress.report(f"{table.name}: overwriting the partitions")
     partitions, rows = overwrite(spark, table, start, end, only, run_id=run_id)
     return RefreshResult(
@@ -98,15 +101,6 @@ def backfill(
     )
 
 
-def _held(table: Table, start: str | None, end: str | None, only: frozenset[str] | None) -> int:
-    """About how many rows the range holds."""
-    index = table.store.head_index()
-    if table.store.schema.partition is None or start is None or end is None:
-        return index.count(None)
-    inside = {p for p in index.partitions if p is not None and start <= p <= end}
-    return index.count(inside if only is None else inside & only)
-
-
 @dataclass(frozen=True)
 class _Correction:
     """Commits corrections that were found at changelog version `at` and upstream versions `frontier`."""
@@ -121,13 +115,12 @@ class _Correction:
     restart: bool = False
     """Whether the table goes on from `frontier`, which is later than what it has reached."""
 
-    def miscounted(self, held: DataFrame) -> int:
-        """Rows that the table holds beyond what its commits count: damage is not counted when it happens."""
+    def miscounted(self, rows: int) -> int:
+        """Of `rows` that the table holds those beyond what its commits count: nobody counts damage."""
         known = of_version(self.table.store.changelog.path, self.at)
-        distinct = held.select(*self.table.store.schema.key).distinct().count()
-        return distinct - known.rows if known is not None else 0
+        return rows - known.rows if known is not None else 0
 
-    def commit(self, changes: DataFrame, count: int, miscounted: int) -> Counter[str]:
+    def commit(self, changes: pa.Table | DataFrame, count: int, miscounted: int) -> Counter[str]:
         """Append what still differs. Returns rows by kind; the table's stream waits meanwhile."""
         store = self.table.store
         # Where the template differs or the table starts again, the range is the whole table.
@@ -140,20 +133,26 @@ class _Correction:
                 raise TransientError(f"`{self.table.name}` has changed meanwhile. Next: refresh it again")
             moved = not self.restart and (head.version != self.at or self.table.reached != self.frontier)
             if moved:
-                changes = self._renewed(changes, head)
+                changes = self._renewed(self._frame(changes), head)
             record = self._record(head)
-            if count > CORRECTIONS_LIMIT:
+            if count > CORRECTIONS_LIMIT and not isinstance(changes, pa.Table):
                 changes = self.keep(changes)
                 counts = count_kinds(changes)
                 store.append_large(changes, record, origin=BACKFILL, kinds=counts, miscounted=miscounted)
                 compact(self.sessions.batch, self.table, run_id=self.run_id)
                 return counts
-            rows = changes.toArrow()
+            rows = changes if isinstance(changes, pa.Table) else changes.toArrow()
             counts = Counter(rows.column(KIND).to_pylist())
             # Without a row too: what was wrong may be right at the later frontier, which must be recorded.
             if rows.num_rows or adopts or moved:
                 store.append(rows, record, origin=BACKFILL, miscounted=miscounted)
             return counts
+
+    def _frame(self, changes: pa.Table | DataFrame) -> DataFrame:
+        if not isinstance(changes, pa.Table):
+            return changes
+        columns = (*self.table.store.schema.stored, (KIND, "string"))
+        return local(self.sessions.batch, changes, columns)
 
     def _renewed(self, changes: DataFrame, head: Commit) -> DataFrame:
         """The corrections as they are needed at the stream's present version."""

@@ -1,4 +1,4 @@
-"""Frames that are computed once and read several times."""
+"""Frames that are computed once and read several times, and freed together."""
 
 from __future__ import annotations
 
@@ -32,21 +32,3 @@ class Kept:
         for frame in reversed(self._frames):
             frame.unpersist()
         self._frames.clear()
-
-
-class Few(Kept):
-    """As `Kept`, where few rows are expected: they come to the driver, and no later job starts from the plan.
-
-    Args:
-        most: rows that the driver takes; the plan of a frame that has more runs once more, and is persisted.
-    """
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __call__(self, frame: DataFrame) -> DataFrame:
-        rows = frame.limit(self._most + 1).toArrow()
-        if rows.num_rows > self._most:
-            return super().__call__(frame)
-        return frame.sparkSession.createDataFrame(rows, frame.schema)

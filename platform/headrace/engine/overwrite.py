@@ -40,7 +40,7 @@ def overwrite(
             write_snapshot(table, rows, None, version=version, compacted=version, run_id=run_id)
             return [], store.head_index().count(None)
         if store.commit.rows <= DRIVER_ROWS and (head := _warm(table)) is not None:
-            return _in_driver(table, head, _labels(_known(head, column), start, end, only), run_id=run_id)
+            return _in_driver(table, head, labels_between(head, column, start, end, only), run_id=run_id)
         version, pin = store.version, store.pin
         rows = in_range(store.frame(spark, version=version), table, start, end, only).dropDuplicates(key)
         found = {str(r[0]): r[1] for r in rows.groupBy(column).count().collect()}
@@ -72,9 +72,9 @@ def _warm(table: Table) -> Head | None:
         return None
 
 
-def _known(head: Head, column: str) -> set[str]:
-    """Labels that have rows, or had some in the snapshot."""
-    return head.index.partitions | set(head.tail.rows.column(column).to_pylist())
+def labels_between(head: Head, column: str, start: str, end: str, only: Collection[str] | None) -> list[str]:
+    """Labels of the range that have rows, or had some in the snapshot."""
+    return _labels(head.index.partitions | set(head.tail.rows.column(column).to_pylist()), start, end, only)
 
 
 def _labels(known: set[str], start: str, end: str, only: Collection[str] | None) -> list[str]:

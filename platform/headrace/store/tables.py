@@ -66,6 +66,11 @@ class Head:
         found = anti_join(found, self.key, self.tail.keys)
         return pa.concat_tables([found, self.tail.rows]).combine_chunks()
 
+    def count(self) -> int:
+        """Number of live rows."""
+        void = self.index.find(self.key, self.tail.keys).num_rows if self.tail.keys else 0
+        return self.index.count(None) - void + self.tail.rows.num_rows
+
 
 class Cold(RuntimeError):
     """The tail is too long for the driver, or was just written by a Spark job: compact first."""

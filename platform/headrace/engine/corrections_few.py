@@ -1,0 +1,112 @@
+"""`corrections` in the driver, where a range holds and gets few rows: Spark runs the query and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.engine.cluster import check_constraints
+from headrace.engine.compaction import live_rows
+from headrace.engine.diff import check_unique, diff_many
+from headrace.engine.overwrite import labels_between
+from headrace.engine.query import local
+from headrace.engine.table import Table
+from headrace.store.lookup import include, tuples
+from headrace.store.schema import DELETE, INSERT, KIND
+from headrace.store.tables import Cold, Head
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FEW_ROWS = 250_000
+"""Rows that a range may hold, or should hold, to be compared in the driver."""
+
+
+@dataclass(frozen=True)
+class Few:
+    """Args:
+    changes: as `corrections` gives them, after `once`.
+    rows: live rows of the whole table.
+    """
+
+    changes: pa.Table
+    rows: int
+
+
+def few_corrections(
+    spark: SparkSession,
+    table: Table,
+    version: int,
+    expected: DataFrame,
+    start: str | None,
+    end: str | None,
+    only: Collection[str] | None,
+) -> Few | None:
+    """What must change at `version` so that the range holds the expected rows.
+
+    Returns:
+        None where Spark must compare: many rows, an older version, rows of one key, types that Arrow does
+        not compare, or a stg table, whose rows keep their sequences.
+    Raises:
+        ConstraintViolated: an expected row breaks a FAIL constraint or the primary key.
+    """
+    schema = table.store.schema
+    if schema.sequenced or not (schema.joinable and schema.comparable):
+        return None
+    try:
+        head = table.store.head()
+    except Cold:
+        return None
+    column, whole = schema.partition, start is None or end is None
+    labels = None
+    if column is not None and start is not None and end is not None:
+        labels = labels_between(head, column, start, end, only)
+    if head.commit.version != version or head.index.count(labels) > FEW_ROWS:
+        return None
+    wanted = expected.select(*schema.stored_names).limit(FEW_ROWS + 1).toArrow()
+    if wanted.num_rows > FEW_ROWS:
+        return None
+    held = live_rows(head, column, labels)
+    if not _unique(held, schema.key):
+        return None
+    check_unique(wanted, schema, table=str(table.name))
+    changes = diff_many(held, wanted, schema)
+    if not whole and column is not None and column not in schema.key:
+        moved = _moved(head, table, changes, held, wanted, labels or [])
+        if moved is None:
+            return None
+        changes = moved
+    if table.spec.constraints and changes.num_rows:
+        check_constraints(local(spark, changes, (*schema.stored, (KIND, "string"))), table)
+    return Few(changes, head.count() if changes.num_rows else 0)
+
+
+def _moved(
+    head: Head, table: Table, changes: pa.Table, held: pa.Table, wanted: pa.Table, labels: list[str]
+) -> pa.Table | None:
+    """`changes` where rows outside the range come into it, or stay as the range loses their key."""
+    schema, kinds = table.store.schema, changes.column(KIND)
+    coming, leaving = (changes.filter(pc.equal(kinds, kind)) for kind in (INSERT, DELETE))
+    single = pa.concat_tables([coming, leaving])
+    if not single.num_rows:
+        return changes
+    found = head.find(schema.key, set(tuples(single, schema.key)))
+    place = found.column(schema.partition)
+    outside = found.filter(pc.invert(pc.is_in(place, pa.array(labels, place.type))))
+    if not outside.num_rows:
+        return changes
+    if not _unique(outside, schema.key):
+        return None
+    names = list(schema.stored_names)
+    left = pa.concat_tables([held.select(names), include(outside, schema.key, coming).select(names)])
+    arrow = left.schema
+    stay = include(outside, schema.key, leaving).select(names).cast(arrow)
+    return diff_many(left, pa.concat_tables([wanted.select(names).cast(arrow), stay]), schema)
+
+
+def _unique(rows: pa.Table, key: Collection[str]) -> bool:
+    return rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows

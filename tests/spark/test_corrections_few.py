@@ -1,0 +1,93 @@
+"""What the driver finds wrong in a range is what Spark finds wrong in it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from harness import Harness
+from orders_chain import HOURS, LAYERS, nine_orders
+
+from headrace.engine.compaction import write_local
+from headrace.engine.corrections import corrections, once
+from headrace.engine.corrections_few import few_corrections
+from headrace.engine.kept import Kept
+from headrace.engine.rows import batch_rows
+from headrace.engine.table import Table
+from headrace.errors import ConstraintViolated
+from headrace.store.schema import KIND, arrow_schema
+
+RANGES = [
+    (None, None, None),
+    (HOURS[0], HOURS[1], None),
+    (HOURS[0], HOURS[2], frozenset({HOURS[0], HOURS[2]})),
+    ("1999010100", "1999010123", None),
+]
+
+
+def damage(table: Table, chance: random.Random) -> None:
+    """Rows of the snapshot lost, changed, moved to another hour, and rows that nobody wrote."""
+    rows = table.store.head().read().to_pylist()
+    kept: list[dict[str, Any]] = []
+    for row in rows:
+        fate = chance.random()
+        if fate < 0.2:
+            continue
+        if fate < 0.5:
+            row["amount"] = chance.choice([None, Decimal("0.01")])
+        if fate > 0.7:
+            row["hour"] = chance.choice([*HOURS, None])
+        kept.append(row)
+    kept.append({"order_id": 99, "user_id": None, "amount": None, "hour": chance.choice(HOURS)})
+    write(table, kept)
+
+
+def write(table: Table, rows: list[dict[str, Any]]) -> None:
+    stored = pa.Table.from_pylist(rows, arrow_schema(table.store.schema.stored))
+    version = table.store.version
+    write_local(table, stored, None, version=version, compacted=version, run_id="test")
+
+
+def counted(changes: pa.Table, table: Table) -> Counter[tuple[Any, ...]]:
+    names = [*table.store.schema.stored_names, KIND]
+    return Counter(zip(*(changes.column(name).to_pylist() for name in names), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_as_spark_finds_it(harness: Callable[..., Harness], seed: int) -> None:
+    made = nine_orders(harness({"dwd/paid": LAYERS["dwd/paid"]}, batch_settings=True), compacted=True)
+    spark, table = made.sessions.batch, made.table("dwd.paid")
+    damage(table, random.Random(seed))
+    made.source.put("orders", order_id=2, user_id=1, amount="50.00", hour=HOURS[0])  # some tail, too
+    made.source.delete("orders", 5)
+    made.step()
+    for start, end, only in RANGES:
+        expected = batch_rows(spark, made.registry, table, table.reached, start=start, end=end, only=only)
+        few = few_corrections(spark, table, table.store.version, expected, start, end, only)
+        assert few is not None
+        with Kept() as keep:
+            held = table.store.frame(spark)
+            found = once(corrections(table, held, expected, start, end, keep, only), expected, table, keep)
+            assert counted(few.changes, table) == counted(found.toArrow(), table), (seed, start, only)
+            assert few.rows == (held.count() if few.changes.num_rows else 0)
+
+
+def test_what_is_left_to_spark(harness: Callable[..., Harness]) -> None:
+    made = nine_orders(harness({"dwd/paid": LAYERS["dwd/paid"]}, batch_settings=True), compacted=True)
+    spark, table = made.sessions.batch, made.table("dwd.paid")
+    expected = batch_rows(spark, made.registry, table, table.reached)
+    assert few_corrections(spark, table, table.store.version - 1, expected, None, None, None) is None
+    with pytest.raises(ConstraintViolated, match="order_id"):
+        twice = expected.unionAll(expected)
+        few_corrections(spark, table, table.store.version, twice, None, None, None)
+    rows = table.store.head().read().to_pylist()
+    write(table, [*rows, rows[0]])
+    assert few_corrections(spark, table, table.store.version, expected, None, None, None) is None
+    stg = made.table("stg.orders")
+    held = stg.store.frame(spark)
+    assert few_corrections(spark, stg, stg.store.version, held, None, None, None) is None
