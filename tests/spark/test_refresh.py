@@ -42,6 +42,7 @@ def test_random_changes_keep_every_table_equal_to_batch(
     if path != "driver":
         monkeypatch.setattr(advance_module, "SMALL", -1)
     if path == "cluster alone":  # changes that are too large to be committed and folded by the driver
+        monkeypatch.setattr(advance_module, "DRIVER_CHANGES", -1)
         monkeypatch.setattr(large_module, "DRIVER_CHANGES", -1)
         monkeypatch.setattr(compaction_module, "DRIVER_CHANGES", -1)
     seed = 20261120

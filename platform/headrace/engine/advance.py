@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.engine import cluster, driver, weighted
-from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit, warm_head
+from headrace.engine.compaction import DRIVER_CHANGES, DRIVER_ROWS, compact, snapshot_commit, warm_head
 from headrace.engine.decide import Refresh, candidates, decide, history, run_again, whole_query
 from headrace.engine.delta import changes_since, corrected
 from headrace.engine.diff import check_unique, count_kinds
@@ -34,7 +35,7 @@ from headrace.planner.strategies import (
 )
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.commits import Commit
-from headrace.store.schema import STREAM
+from headrace.store.schema import KIND, STREAM
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
@@ -243,6 +244,10 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
     upstream_rows = max(u.store.commit.rows for u in work.upstreams.values())
     if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
         return _first_load(spark, work, refresh)
+    if isinstance(refresh.strategy, Row) and (delta := _at_hand(work)) is not None:
+        upstream = work.upstreams[delta.table]
+        rows = driver.row_changes_of_many(spark, table, upstream, delta)
+        return _commit_large(work, refresh, rows, Counter(rows.column(KIND).to_pylist()))
     with Kept() as keep:
         try:
             changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
@@ -253,20 +258,38 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
         kinds = count_kinds(changes)
         count = sum(kinds.values())
         found = gathered(changes, table, count) if count else changes
-        refresh.record("cluster", count)
-        _shadow(work, refresh, changes)
-        if not count:
-            return None
-        commit = refresh.commit
-        if count <= SMALL and table.store.version > 0:  # much was read, little has changed
-            assert isinstance(found, pa.Table)
-            table.store.append(found, commit, origin=STREAM)
-            table.seen(commit)
-            return Delta(table.name, commit.version - 1, commit.version, found, count)
-        table.store.append_large(found, commit, origin=STREAM, kinds=kinds)
+        return _commit_large(work, refresh, found, kinds)
+
+
+def _commit_large(
+    work: Work, refresh: Refresh, changes: pa.Table | DataFrame, kinds: Counter[str]
+) -> Delta | None:
+    """Commit what a large change of the upstreams has done, and compact the table."""
+    table, commit, count = work.table, refresh.commit, sum(kinds.values())
+    refresh.record("cluster", count)
+    _shadow(work, refresh, changes)
+    if not count:
+        return None
+    rows = changes if isinstance(changes, pa.Table) else None
+    if rows is not None and count <= SMALL and table.store.version > 0:  # much was read, little has changed
+        table.store.append(rows, commit, origin=STREAM)
         table.seen(commit)
-    compact(spark, table, run_id=commit.run_id)
-    return Delta(table.name, commit.version - 1, commit.version, None, count)
+    else:
+        table.store.append_large(changes, commit, origin=STREAM, kinds=kinds)
+        table.seen(commit)
+        compact(work.sessions.batch, table, run_id=commit.run_id)
+    return Delta(table.name, commit.version - 1, commit.version, rows, count)
+
+
+def _at_hand(work: Work) -> Delta | None:
+    """The one change, where its rows are in the driver and Arrow compares those of the table."""
+    schema = work.table.store.schema
+    if work.table.store.version == 0:
+        return None
+    [delta] = work.deltas.values()
+    if delta.rows is None or delta.count > DRIVER_CHANGES:
+        return None
+    return delta if schema.joinable and schema.comparable else None
 
 
 def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.diff import diff_local
-from headrace.engine.query import VIOLATED, run, used_columns, with_violations
+from headrace.engine.diff import check_unique, diff_local, diff_many
+from headrace.engine.query import VIOLATED, local, run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
 from headrace.errors import ConstraintViolated
@@ -43,12 +43,30 @@ def row_changes(spark: SparkSession, table: Table, upstream: Table, delta: Delta
         (images(delta.rows, UPDATE_AFTER, INSERT), columns),
     ]
     both = table.queries.run(spark, "row", inputs, partial(_both_sides, spark, table))
+    before, after = _apart(both, table)
+    return diff_local(before, after, table.store.schema, table=str(table.name))
+
+
+def row_changes_of_many(spark: SparkSession, table: Table, upstream: Table, delta: Delta) -> pa.Table:
+    """As `row_changes`, for more rows than plans are kept for; `schema.joinable` and `comparable` hold."""
+    assert delta.rows is not None
+    schema, columns = table.store.schema, upstream.store.schema.columns
+    inputs = [
+        local(spark, images(delta.rows, *kinds), columns)
+        for kinds in ((UPDATE_BEFORE, DELETE), (UPDATE_AFTER, INSERT))
+    ]
+    before, after = _apart(_both_sides(spark, table, inputs).toArrow(), table)
+    check_unique(after, schema, table=str(table.name))
+    return diff_many(before, after, schema)
+
+
+def _apart(both: pa.Table, table: Table) -> tuple[pa.Table, pa.Table]:
+    """The rows that go and those that come. Raises ConstraintViolated for the latter."""
     sides = both.column("_side")
     result = both.filter(pc.equal(sides, 1))
     check_violations(result, table)
     names = [n for n in both.column_names if n != "_side" and not n.startswith(VIOLATED)]
-    before, after = both.filter(pc.equal(sides, 0)).select(names), result.select(names)
-    return diff_local(before, after, table.store.schema, table=str(table.name))
+    return both.filter(pc.equal(sides, 0)).select(names), result.select(names)
 
 
 def _both_sides(spark: SparkSession, table: Table, inputs: list[DataFrame]) -> DataFrame:

@@ -192,7 +192,7 @@ def _apply(
         compact(spark, table, run_id=run_id)
     table.seen(commit)
     return Loaded(
-        Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values())), loading=loading
+        Delta(table.name, commit.version - 1, commit.version, changes, sum(counts.values())), loading=loading
     )
 
 

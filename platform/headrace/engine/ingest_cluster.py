@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from headrace.engine.batch import parse
 from headrace.engine.cluster import semi_join
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
@@ -127,6 +129,7 @@ def _ingest(
     if SEQUENCE not in rows.columns:  # a query that names its columns: the sequence comes back by key
         rows = rows.join(sequences, list(schema.key))
     loading = summary["reads"] > 0 and not summary["lasts"]
+    at_hand: pa.Table | None = None
     deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE) if summary["deletes"] else None
     keys = summary["keys"]
     if head.version == 0 and summary["valid"] <= DRIVER_ROWS:
@@ -158,12 +161,12 @@ def _ingest(
         commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
+        at_hand = found if isinstance(found, pa.Table) else None
         if not loading:  # while more is about to come, the changelog alone will do
             compact(spark, table, run_id=run_id)
     table.seen(commit)
-    return Loaded(
-        Delta(table.name, commit.version - 1, commit.version, None, sum(counts.values())), loading=loading
-    )
+    count = sum(counts.values())
+    return Loaded(Delta(table.name, commit.version - 1, commit.version, at_hand, count), loading=loading)
 
 
 def follows(summary: dict[str, int], head: Commit) -> bool:

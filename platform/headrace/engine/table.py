@@ -86,8 +86,8 @@ class Delta:
     """A table's net change in versions `(after, through]`.
 
     Args:
-        rows: stored columns and `_kind`, in the driver; None where the change is too large for it and must be
-            read from the changelog by Spark.
+        rows: stored columns and `_kind`, in the driver; None where they did not come there and must be read
+            from the changelog by Spark.
         count: number of change rows.
         change: what of it is known without reading it.
     """
