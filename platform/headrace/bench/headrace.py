@@ -29,7 +29,7 @@ class Headrace:
     """Its commits are those of the changelogs: a live read shows a change from then on."""
 
     name = "headrace"
-    settle = 8.0
+    settle = 25.0
 
     def __init__(self, settings: Settings) -> None:
         self._stack = Stack(settings)

@@ -7,6 +7,8 @@ Anything else, a message with a fault too, is left to `ingest_cluster`, with the
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -30,6 +32,8 @@ from headrace.store.schema import DELETE, KIND, SEQUENCE, STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 MOST_EVENTS = DRIVER_CHANGES // 2
 """Messages of a micro-batch that the driver takes: an update is two change rows."""
@@ -67,12 +71,16 @@ def ingest_local(
     with table.store.writing:
         if table.store.commit.rows > DRIVER_ROWS:
             return None
+        begun = time.monotonic()
         try:
             found = _Events.read(table, messages)
-        except Undecodable:
+        except Undecodable as why:
+            log.debug("%s: the messages are left to Spark: %s", table.name, why)
             return None
         if found is None or (table.store.version and not follows(found.summary, table.store.commit)):
+            log.debug("%s: the messages are left to Spark: some may have come before", table.name)
             return None
+        log.debug("%s: %s events read in %.3f s", table.name, found.last.num_rows, time.monotonic() - begun)
         if not table.arrow_agrees:
             sample = found.images(table, found.last.slice(0, SAMPLE_ROWS))
             table.arrow_agrees = agrees(spark, table, query, sample)

@@ -21,6 +21,9 @@ TIMEOUT_SECONDS = 60.0
 AHEAD_KBYTES = 8_192
 """Bytes of each partition that the client holds before they are asked for."""
 
+AT_ONCE = 1_000
+"""Messages taken from the client in one call."""
+
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -47,6 +50,7 @@ class Messages:
             "isolation.level": "read_uncommitted",  # as Spark's source reads, and finds the ends
             "auto.offset.reset": "error",
             "queued.max.messages.kbytes": AHEAD_KBYTES,
+            "fetch.queue.backoff.ms": 5,  # a full queue is emptied in no time; the default is a second
             "log_level": 0,
         })  # fmt: skip
         self._cut: dict[Place, int] = {}  # where the last read ended
@@ -77,8 +81,8 @@ class Messages:
                 if time.monotonic() > deadline:
                     raise TransientError(f"Kafka did not deliver {sorted(waiting)}. Next: `headrace status`")
                 continue
-            if (place := self._accept(message)) in waiting and not self._take(place, wanted[place], found):
-                waiting.remove(place)
+            places = {self._accept(m) for m in (message, *self._consumer.consume(AT_ONCE, 0))}
+            waiting -= {p for p in places & waiting if not self._take(p, wanted[p], found)}
         self._cut = wanted
         return _table(found)
 
