@@ -244,9 +244,7 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
     upstream_rows = max(u.store.commit.rows for u in work.upstreams.values())
     if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
         return _first_load(spark, work, refresh)
-    if isinstance(refresh.strategy, Row) and (delta := _at_hand(work)) is not None:
-        upstream = work.upstreams[delta.table]
-        rows = driver.row_changes_of_many(spark, table, upstream, delta)
+    if (rows := _of_many(work, refresh)) is not None:
         return _commit_large(work, refresh, rows, Counter(rows.column(KIND).to_pylist()))
     with Kept() as keep:
         try:
@@ -281,15 +279,21 @@ def _commit_large(
     return Delta(table.name, commit.version - 1, commit.version, rows, count)
 
 
-def _at_hand(work: Work) -> Delta | None:
-    """The one change, where its rows are in the driver and Arrow compares those of the table."""
-    schema = work.table.store.schema
-    if work.table.store.version == 0:
+def _of_many(work: Work, refresh: Refresh) -> pa.Table | None:
+    """The table's change where that of its one upstream is in the driver, and Arrow compares its rows."""
+    spark, table, strategy = work.sessions.batch, work.table, refresh.strategy
+    schema = table.store.schema
+    if table.store.version == 0 or len(work.deltas) != 1 or not (schema.joinable and schema.comparable):
         return None
     [delta] = work.deltas.values()
     if delta.rows is None or delta.count > DRIVER_CHANGES:
         return None
-    return delta if schema.joinable and schema.comparable else None
+    upstream = work.upstreams[delta.table]
+    if isinstance(strategy, Row):
+        return driver.row_changes_of_many(spark, table, upstream, delta)
+    if isinstance(strategy, Weighted) and table.store.commit.rows <= DRIVER_ROWS:
+        return weighted.of_many(spark, table, strategy, upstream, table.store.head(), delta)
+    return None
 
 
 def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | None:

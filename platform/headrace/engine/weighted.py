@@ -16,17 +16,17 @@ import pyarrow.compute as pc
 
 from headrace.engine import cluster
 from headrace.engine.cluster import semi_join
-from headrace.engine.diff import diff_frame, diff_local
+from headrace.engine.diff import diff_frame, diff_local, diff_many
 from headrace.engine.driver import ROWS_LIMIT, Heads, Rows, check_violations, images
 from headrace.engine.kept import Kept
 from headrace.engine.prepared import Columns
-from headrace.engine.query import run, used_columns, with_violations
+from headrace.engine.query import local, run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
 from headrace.planner.state import State
 from headrace.planner.strategies import Weighted
 from headrace.spec.model import TableName
-from headrace.store.lookup import KeySet, anti_join, tuples
+from headrace.store.lookup import KeySet, anti_join, include, tuples
 from headrace.store.lookup import semi_join as local_semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, arrow_schema
 from headrace.store.tables import Head
@@ -139,6 +139,38 @@ def in_driver(
     result = table.queries.run(spark, "weighted", [(stored, schema.stored), *inputs], build)
     check_violations(result, table)
     return diff_local(stored, result, schema, table=str(table.name))
+
+
+def of_many(
+    spark: SparkSession, table: Table, strategy: Weighted, upstream: Table, head: Head, delta: Delta
+) -> pa.Table | None:
+    """As `in_driver`, for more rows of one table than plans are kept for.
+
+    `schema.joinable` and `comparable` hold of the table, whose rows fit the driver.
+
+    Returns:
+        None where the changed rows do not tell the groups.
+    """
+    schema, where = table.store.schema, strategy.located
+    if strategy.cells is not None or (strategy.state.grouped and where is None):
+        return None
+    sides = [_images_of(delta, kinds) for kinds in (_BEFORE, _AFTER)]
+    stored = head.read()
+    if where is not None:
+        keys = pa.concat_tables([side.select(list(where.columns)) for side in sides])
+        keys = keys.rename_columns(list(schema.key)).cast(stored.select(list(schema.key)).schema)
+        stored = include(stored, schema.key, keys)
+    columns = used_columns(table.stored_query, upstream.store.schema.columns)
+    old, new = _both_states(spark, table, strategy, [local(spark, side, columns) for side in sides])
+    after = merged(strategy.state, dict(schema.stored), local(spark, stored, schema.stored), old, new)
+    result = with_violations(after, table.spec).toArrow()
+    check_violations(result, table)
+    return diff_many(stored, result, schema)
+
+
+def _images_of(delta: Delta, kinds: tuple[str, str]) -> pa.Table:
+    assert delta.rows is not None
+    return images(delta.rows, *kinds)
 
 
 def _sides(
