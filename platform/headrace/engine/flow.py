@@ -64,7 +64,7 @@ TRAILING_SECONDS = 1.5
 """Average refresh after which a table that nothing reads leaves the critical path of its flow."""
 
 SMOOTHING = 0.3
-"""Weight of the newest refresh in that average."""
+"""Weight of the newest refresh of a small change in that average."""
 
 
 WIDTH = 2
@@ -378,8 +378,9 @@ class Flow:
             seconds = time.monotonic() - begun
             if delta is not None:
                 log.debug("%s: %s changes in %.3f s", table.name, delta.count, seconds)
-                was = self._seconds.get(table.name, seconds)
-                self._seconds[table.name] = was + SMOOTHING * (seconds - was)
+                if delta.count <= SMALL:  # what takes long for its size says nothing of the table's pace
+                    was = self._seconds.get(table.name, seconds)
+                    self._seconds[table.name] = was + SMOOTHING * (seconds - was)
         except Exception as error:  # isolation: one table's failure is its own
             if not isinstance(error, NeedsResync):
                 log.exception("%s left flow %s", table.name, self.name)
