@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -198,15 +199,16 @@ def test_the_stream_computes_a_wrong_key_again_while_it_is_corrected(
     table = pa.Table.from_pylist([future, *wrong.to_pylist()[1:]], schema=wrong.schema)
     overwrite_as_another_engine(warehouse, "dws.by_user", table, HOURS[0])
     store.reread()
-    original = module.check_changes
+    original = module.few_corrections
 
-    def meanwhile(changes: object, of: Table) -> None:
-        original(changes, of)  # type: ignore[arg-type]
-        monkeypatch.setattr(module, "check_changes", original)
+    def meanwhile(*args: Any) -> object:
+        found = original(*args)
+        monkeypatch.setattr(module, "few_corrections", original)
         warehouse.source.put("orders", order_id=50, user_id=row["user_id"], amount="5.00", hour=HOURS[0])
         warehouse.step()
+        return found
 
-    monkeypatch.setattr(module, "check_changes", meanwhile)
+    monkeypatch.setattr(module, "few_corrections", meanwhile)
     warehouse.backfill("dws.by_user", HOURS[0], HOURS[0])
     assert (future["user_id"], HOURS[0], future["cnt"], future["amount"]) in warehouse.rows("dws.by_user")
     warehouse.assert_parity()

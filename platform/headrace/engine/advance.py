@@ -263,11 +263,12 @@ def _commit_large(
     work: Work, refresh: Refresh, changes: pa.Table | DataFrame, kinds: Counter[str]
 ) -> Delta | None:
     """Commit what a large change of the upstreams has done, and compact the table."""
-    table, commit, count = work.table, refresh.commit, sum(kinds.values())
+    table, count = work.table, sum(kinds.values())
     refresh.record("cluster", count)
     _shadow(work, refresh, changes)
     if not count:
         return None
+    commit = refresh.commit
     rows = changes if isinstance(changes, pa.Table) else None
     if rows is not None and count <= SMALL and table.store.version > 0:  # much was read, little has changed
         table.store.append(rows, commit, origin=STREAM)
