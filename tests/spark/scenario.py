@@ -19,7 +19,8 @@ from harness import Captured, Harness, Row, partitioned_by
 
 from headrace.engine.compaction import compact
 from headrace.engine.parity import verify_batch
-from headrace.engine.query import local, run
+from headrace.engine.query import run
+from headrace.store.frames import local
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pytest
 from harness import Harness
 from orders_chain import HOURS, LAYERS, nine_orders
 
+from headrace.engine.backfill import backfill
 from headrace.engine.compaction import write_local
 from headrace.engine.corrections import corrections, once
 from headrace.engine.corrections_few import few_corrections
@@ -20,6 +21,7 @@ from headrace.engine.kept import Kept
 from headrace.engine.rows import batch_rows
 from headrace.engine.table import Table
 from headrace.errors import ConstraintViolated
+from headrace.progress import Progress
 from headrace.store.schema import KIND, arrow_schema
 
 RANGES = [
@@ -91,3 +93,26 @@ def test_what_is_left_to_spark(harness: Callable[..., Harness]) -> None:
     stg = made.table("stg.orders")
     held = stg.store.frame(spark)
     assert few_corrections(spark, stg, stg.store.version, held, None, None, None) is None
+
+
+def test_what_is_still_wrong_after_the_stream_moved_is_corrected(harness: Callable[..., Harness]) -> None:
+    """A row changed, a row that nobody wrote, and none missing: compared once more by Spark."""
+    made = nine_orders(harness({"dwd/paid": LAYERS["dwd/paid"]}, batch_settings=True), compacted=True)
+    table = made.table("dwd.paid")
+    rows = table.store.head().read().to_pylist()
+    changed = next(row for row in rows if row["order_id"] == 4)
+    write(
+        table,
+        [r | {"amount": Decimal("0.01")} if r is changed else r for r in rows] + [changed | {"order_id": 99}],
+    )
+
+    def stream(message: str, *_: int | None) -> None:
+        if "correcting rows" in message:
+            made.source.put("orders", order_id=2, user_id=1, amount="50.00", hour=HOURS[0])
+            made.step()
+
+    result = backfill(
+        made.sessions, made.registry, table, None, None, run_id="test", progress=Progress(stream)
+    )
+    assert (result.inserted, result.updated, result.deleted) == (0, 1, 1)
+    made.assert_parity()

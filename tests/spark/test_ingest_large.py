@@ -14,11 +14,11 @@ from harness import SOURCES, Captured, Harness
 
 from headrace.engine.ingest_arrow import ingest_local, local_query
 from headrace.engine.ingest_cluster import Loaded, ingest_frame
-from headrace.engine.query import local
 from headrace.engine.table import Table
 from headrace.errors import NeedsResync
 from headrace.sources.envelope import Event
 from headrace.sources.messages import RAW
+from headrace.store.frames import local
 from headrace.store.schema import SEQUENCE
 
 MOMENT = Captured(

@@ -24,7 +24,8 @@ from headrace.bench.suites import Bench, project_files
 from headrace.demo.waiting import wait_for
 from headrace.errors import TerminalError
 from headrace.gateway.client import GatewayClient
-from headrace.results import LoadResult, TableStatus
+from headrace.results import LoadResult
+from headrace.services.first_load import wait_for_tables
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
@@ -35,7 +36,6 @@ LARGER = 10
 """Times the rows of the chain that the first load has."""
 
 RUNS = 3
-START_SECONDS = 120.0
 TIMEOUT = 1800.0
 _SUMS = "SELECT count(*), sum(order_id), sum(amount), sum(user_id * product_id) FROM {}"
 
@@ -99,16 +99,12 @@ def _copied(dsn: str) -> float:
 
 def _loaded(settings: Settings, rows: int) -> float:
     with GatewayClient(settings) as client:
-        wait_for("the tables", lambda: _absent(client.status()), timeout=START_SECONDS)
+        wait_for_tables(client)
         begun = time.monotonic()
         found = LoadResult.model_validate(client.run("LOAD SOURCE chain").result)
         if not found.loaded or found.rows != rows:
             raise TerminalError(f"the bulk snapshot took {found.rows:,} of {rows:,} rows: {found.reason}")
         return time.monotonic() - begun
-
-
-def _absent(statuses: Sequence[TableStatus]) -> str | None:
-    return next((t.table for t in statuses if not t.mode), None)
 
 
 def _equal(settings: Settings) -> bool:

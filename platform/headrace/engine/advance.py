@@ -35,7 +35,7 @@ from headrace.planner.strategies import (
 )
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.commits import Commit
-from headrace.store.schema import KIND, STREAM
+from headrace.store.schema import STREAM
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
     if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
         return _first_load(spark, work, refresh)
     if (rows := _of_many(work, refresh)) is not None:
-        return _commit_large(work, refresh, rows, Counter(rows.column(KIND).to_pylist()))
+        return _commit_large(work, refresh, rows, count_kinds(rows))
     with Kept() as keep:
         try:
             changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)

@@ -22,13 +22,13 @@ from headrace.engine.corrections_few import few_corrections
 from headrace.engine.diff import count_kinds
 from headrace.engine.kept import Kept
 from headrace.engine.overwrite import overwrite
-from headrace.engine.query import local
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
 from headrace.errors import TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.store.commits import Commit, of_version
+from headrace.store.frames import local
 from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ def backfill(
         expected = batch_rows(spark, registry, table, frontier, start=start, end=end, only=only)
     else:
         expected = in_range(expected, table, start, end, only)
-    held = table.store.frame(spark, version=at)
     with Kept() as keep:
         work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart=now is not None)
         changes: pa.Table | DataFrame
         if (few := few_corrections(spark, table, at, expected, start, end, only)) is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
         else:
+            held = table.store.frame(spark, version=at)
             changes = once(corrections(table, held, expected, start, end, keep, only), expected, table, keep)
             check_changes(changes, table)
             count = changes.count()
@@ -135,14 +135,14 @@ class _Correction:
             if moved:
                 changes = self._renewed(self._frame(changes), head)
             record = self._record(head)
-            if count > CORRECTIONS_LIMIT and not isinstance(changes, pa.Table):
-                changes = self.keep(changes)
+            if count > CORRECTIONS_LIMIT:
+                changes = changes if isinstance(changes, pa.Table) else self.keep(changes)
                 counts = count_kinds(changes)
                 store.append_large(changes, record, origin=BACKFILL, kinds=counts, miscounted=miscounted)
                 compact(self.sessions.batch, self.table, run_id=self.run_id)
                 return counts
             rows = changes if isinstance(changes, pa.Table) else changes.toArrow()
-            counts = Counter(rows.column(KIND).to_pylist())
+            counts = count_kinds(rows)
             # Without a row too: what was wrong may be right at the later frontier, which must be recorded.
             if rows.num_rows or adopts or moved:
                 store.append(rows, record, origin=BACKFILL, miscounted=miscounted)

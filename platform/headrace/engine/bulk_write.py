@@ -20,13 +20,14 @@ from headrace.engine.compaction import compact, snapshot_commit
 from headrace.engine.diff import count_kinds, diff_frame
 from headrace.engine.images import source_columns
 from headrace.engine.kept import Kept
-from headrace.engine.query import local, run
+from headrace.engine.query import run
 from headrace.engine.table import Table
 from headrace.planner.direct import Direct, Value, direct
 from headrace.results import Accounting
 from headrace.sources.envelope import sequence
 from headrace.sources.postgres import SourceSchema
 from headrace.store.commits import Commit
+from headrace.store.frames import local
 from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.parts import Part, write_part
 from headrace.store.schema import (

@@ -13,9 +13,9 @@ from headrace.engine.cluster import check_constraints
 from headrace.engine.compaction import live_rows
 from headrace.engine.diff import check_unique, diff_many
 from headrace.engine.overwrite import labels_between
-from headrace.engine.query import local
 from headrace.engine.table import Table
-from headrace.store.lookup import include, tuples
+from headrace.store.frames import local
+from headrace.store.lookup import include, is_unique, tuples
 from headrace.store.schema import DELETE, INSERT, KIND
 from headrace.store.tables import Cold, Head
 
@@ -28,9 +28,11 @@ FEW_ROWS = 250_000
 
 @dataclass(frozen=True)
 class Few:
-    """Args:
-    changes: as `corrections` gives them, after `once`.
-    rows: live rows of the whole table.
+    """What must change.
+
+    Args:
+        changes: as `corrections` gives them, after `once`.
+        rows: live rows of the whole table; 0 where nothing must change.
     """
 
     changes: pa.Table
@@ -71,7 +73,7 @@ def few_corrections(
     if wanted.num_rows > FEW_ROWS:
         return None
     held = live_rows(head, column, labels)
-    if not _unique(held, schema.key):
+    if not is_unique(held, schema.key):
         return None
     check_unique(wanted, schema, table=str(table.name))
     changes = diff_many(held, wanted, schema)
@@ -99,14 +101,10 @@ def _moved(
     outside = found.filter(pc.invert(pc.is_in(place, pa.array(labels, place.type))))
     if not outside.num_rows:
         return changes
-    if not _unique(outside, schema.key):
+    if not is_unique(outside, schema.key):
         return None
     names = list(schema.stored_names)
     left = pa.concat_tables([held.select(names), include(outside, schema.key, coming).select(names)])
     arrow = left.schema
     stay = include(outside, schema.key, leaving).select(names).cast(arrow)
     return diff_many(left, pa.concat_tables([wanted.select(names).cast(arrow), stay]), schema)
-
-
-def _unique(rows: pa.Table, key: Collection[str]) -> bool:
-    return rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.diff import check_unique, diff_local, diff_many
-from headrace.engine.query import VIOLATED, local, run, used_columns, with_violations
+from headrace.engine.query import VIOLATED, run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
 from headrace.errors import ConstraintViolated
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions
 from headrace.spec.model import TableName, TableSpec
+from headrace.store.frames import local
 from headrace.store.lookup import KeySet, semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE
 from headrace.store.tables import Head

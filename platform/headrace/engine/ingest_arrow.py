@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from headrace.engine.arrow_query import run_direct
 from headrace.engine.bulk_write import agrees, direct_query
 from headrace.engine.compaction import DRIVER_CHANGES, DRIVER_ROWS, compact, snapshot_commit
-from headrace.engine.diff import check_unique, diff_many
+from headrace.engine.diff import check_unique, count_kinds, counted, diff_many
 from headrace.engine.images import source_columns
 from headrace.engine.ingest_cluster import Loaded, account, follows, next_commit
 from headrace.engine.table import Delta, Table
@@ -28,7 +28,7 @@ from headrace.sources.decoding import Undecodable, decodable, decode
 from headrace.sources.envelope import LAST_READ, sequence
 from headrace.store.frontier import Offsets
 from headrace.store.lookup import exclude, include
-from headrace.store.schema import DELETE, KIND, SEQUENCE, STREAM
+from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +114,6 @@ class _Events:
         if not parts:
             return None
         events = pa.concat_tables(parts)
-        ops = Counter(dict(zip(*_counts(events.column("op")), strict=True)))
         lasts = pc.or_(
             pc.not_equal(events.column("op"), "r"), pc.is_in(events.column("snapshot"), pa.array(LAST_READ))
         )
@@ -127,7 +126,7 @@ class _Events:
                 "faults": 0,
                 "valid": events.num_rows,
                 "keys": last.num_rows,
-                "reads": ops["r"],
+                "reads": counted(events.column("op"))["r"],
                 "lasts": pc.sum(lasts).as_py() or 0,
                 "lsn": pc.max(events.column("lsn")).as_py(),
                 "first_lsn": pc.min(events.column("lsn")).as_py(),
@@ -141,11 +140,6 @@ class _Events:
         assert table.source is not None
         names = [name for name, _ in source_columns(table.source)]
         return pa.table([events.column(f"c{i}") for i in range(len(names))], names=names)
-
-
-def _counts(column: pa.ChunkedArray) -> tuple[list[str], list[int]]:
-    found = column.value_counts()
-    return found.field("values").to_pylist(), found.field("counts").to_pylist()
 
 
 def _last(events: pa.Table) -> pa.Table:
@@ -180,7 +174,7 @@ def _apply(
     summary = found.summary
     loading = summary["reads"] > 0 and not summary["lasts"]
     if store.version == 0:
-        counts = {"+I": new.num_rows}
+        counts = Counter({INSERT: new.num_rows})
         buried = gone
         changes = None
     else:
@@ -188,7 +182,7 @@ def _apply(
             compact(spark, table, run_id=run_id)
         old = include(store.head().read(), schema.key, every)
         changes = _marked(diff_many(old, new, schema), schema.key, every)
-        counts = Counter(dict(zip(*_counts(changes.column(KIND)), strict=True)))
+        counts = count_kinds(changes)
         buried = exclude(gone, schema.key, old)
     accounting = account(summary, counts, keys=summary["keys"], newer=summary["keys"])
     commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.engine.compaction import DRIVER_ROWS, live_rows, write_local, write_snapshot
 from headrace.engine.rows import in_range
 from headrace.engine.table import Table
-from headrace.store.lookup import tuples
+from headrace.store.lookup import is_unique, tuples
 from headrace.store.tables import Cold, Head
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _labels(known: set[str], start: str, end: str, only: Collection[str] | None)
 def _unique(rows: pa.Table, table: Table) -> pa.Table:
     """One row of each key. Copies are all that can be left of damage: what differs was corrected before."""
     key = table.store.schema.key
-    if table.store.schema.joinable and rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows:
+    if table.store.schema.joinable and is_unique(rows, key):
         return rows
     first = dict(zip(reversed(keys := tuples(rows, key)), range(len(keys) - 1, -1, -1), strict=True))
     return rows if len(first) == rows.num_rows else rows.take(pa.array(sorted(first.values()), pa.int64()))

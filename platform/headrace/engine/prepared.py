@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.engine.query import local
+from headrace.store.frames import local
 from headrace.store.schema import spark_type
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from sqlglot import exp
 
 from headrace.spec.model import TableSpec, Violation
 from headrace.spec.partitions import open_range
 from headrace.spec.rendering import render
-from headrace.store.schema import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,12 +19,6 @@ if TYPE_CHECKING:
 _COUNTER = itertools.count()
 VIOLATED = "_violated_"
 _REMOVING = (Violation.DROP_ROW, Violation.QUARANTINE)
-
-
-def local(spark: SparkSession, rows: pa.Table, columns: tuple[tuple[str, str], ...]) -> DataFrame:
-    """Driver rows as a local relation with exactly these columns and types."""
-    names = [name for name, _ in columns]
-    return spark.createDataFrame(rows.select(names), spark_type(columns))
 
 
 def run(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.engine.parity import differences
-from headrace.engine.query import local
 from headrace.engine.table import Table
 from headrace.errors import TerminalError
+from headrace.store.frames import local
 from headrace.store.schema import KIND
 
 if TYPE_CHECKING:

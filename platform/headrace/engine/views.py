@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot import exp
 
-from headrace.engine.query import local
 from headrace.engine.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import TableName
+from headrace.store.frames import local
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
 from headrace.store.tables import Cold
 

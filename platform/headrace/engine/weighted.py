@@ -20,12 +20,13 @@ from headrace.engine.diff import diff_frame, diff_local, diff_many
 from headrace.engine.driver import ROWS_LIMIT, Heads, Rows, check_violations, images
 from headrace.engine.kept import Kept
 from headrace.engine.prepared import Columns
-from headrace.engine.query import local, run, used_columns, with_violations
+from headrace.engine.query import run, used_columns, with_violations
 from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, alike, restricted, touched_cells
 from headrace.planner.state import State
 from headrace.planner.strategies import Weighted
 from headrace.spec.model import TableName
+from headrace.store.frames import local
 from headrace.store.lookup import KeySet, anti_join, include, tuples
 from headrace.store.lookup import semi_join as local_semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, arrow_schema
@@ -154,7 +155,8 @@ def of_many(
     schema, where = table.store.schema, strategy.located
     if strategy.cells is not None or (strategy.state.grouped and where is None):
         return None
-    sides = [_images_of(delta, kinds) for kinds in (_BEFORE, _AFTER)]
+    assert delta.rows is not None
+    sides = [images(delta.rows, *kinds) for kinds in (_BEFORE, _AFTER)]
     stored = head.read()
     if where is not None:
         keys = pa.concat_tables([side.select(list(where.columns)) for side in sides])
@@ -166,11 +168,6 @@ def of_many(
     result = with_violations(after, table.spec).toArrow()
     check_violations(result, table)
     return diff_many(stored, result, schema)
-
-
-def _images_of(delta: Delta, kinds: tuple[str, str]) -> pa.Table:
-    assert delta.rows is not None
-    return images(delta.rows, *kinds)
 
 
 def _sides(

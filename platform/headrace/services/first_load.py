@@ -97,7 +97,7 @@ class FirstLoad:
 
         try:
             with GatewayClient(self.settings) as client:
-                _wait_for_tables(client)
+                wait_for_tables(client)
                 return LoadResult.model_validate(client.run(f"LOAD SOURCE {source}", show).result)
         except TransientError as error:
             raise TerminalError(
@@ -105,7 +105,7 @@ class FirstLoad:
             ) from error
 
 
-def _wait_for_tables(client: GatewayClient) -> None:
+def wait_for_tables(client: GatewayClient) -> None:
     """The server answers before its tables are there. Raises TransientError with what they wait for."""
     deadline = time.monotonic() + START_SECONDS
     while waiting := [t for t in client.status() if not t.mode]:

@@ -21,9 +21,6 @@ from headrace.sources.types import SourceColumn
 
 BLOCK_BYTES = 4 << 20
 
-META = (("op", "string"), ("lsn", "bigint"), ("source_ms", "bigint"), ("snapshot", "string"))
-"""Columns beside `key`, `offset` and the image's own, with Spark's types."""
-
 _SOURCE = pa.struct([("lsn", pa.int64()), ("ts_ms", pa.int64()), ("snapshot", pa.string())])
 _JSON = {
     "smallint": pa.int16(),
@@ -52,8 +49,8 @@ def decode(messages: pa.Table, source: SourceSchema) -> pa.Table:
     Args:
         messages: columns as `sources.messages.RAW`.
     Returns:
-        `key` (text), `offset`, those of `META`, and the columns of the row after the change, or before it
-        where it was deleted. The latter are named `c0`, `c1`, … in the order of the source's columns.
+        `key`, `op`, `snapshot` (text), `offset`, `lsn`, `source_ms` (bigint), and the columns of the row
+        after the change, or before it where it was deleted: `c0`, `c1`, … in the order of the source's.
     Raises:
         Undecodable: see the module.
     """

@@ -81,11 +81,16 @@ def include(table: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table
 
 
 def _joined(table: pa.Table, columns: Sequence[str], keys: pa.Table, how: str) -> pa.Table:
-    left, right = comparable(table.select(list(columns)), keys.select(list(columns)), columns)
+    left, right = _comparable(table.select(list(columns)), keys.select(list(columns)), columns)
     names = left.column_names
     left = left.append_column(_PLACE, pa.array(range(table.num_rows), pa.int64()))
     kept = left.join(right.group_by(names).aggregate([]), keys=names, join_type=how).column(_PLACE)
     return table.take(kept.combine_chunks().sort()) if len(kept) < table.num_rows else table
+
+
+def is_unique(rows: pa.Table, columns: Sequence[str]) -> bool:
+    """Whether no two rows have the same tuple of `columns`: NULL is one value. Not for floats."""
+    return bool(rows.group_by(list(columns)).aggregate([]).num_rows == rows.num_rows)
 
 
 def pairs(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, pa.Array]:
@@ -93,7 +98,7 @@ def pairs(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.A
 
     Each table has a key once.
     """
-    one, other = comparable(left.select(list(columns)), right.select(list(columns)), columns)
+    one, other = _comparable(left.select(list(columns)), right.select(list(columns)), columns)
     names = one.column_names
     one = one.append_column("_left", pa.array(range(left.num_rows), pa.int64()))
     other = other.append_column("_right", pa.array(range(right.num_rows), pa.int64()))
@@ -103,7 +108,7 @@ def pairs(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.A
     return found.column("_left").combine_chunks(), found.column("_right").combine_chunks()
 
 
-def comparable(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+def _comparable(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
     """Both with columns by which Arrow's joins, where NULL never meets anything, compare as NULL-safe."""
     for name in columns:
         left, right = _without_nulls(left, right, name)

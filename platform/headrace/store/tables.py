@@ -16,6 +16,7 @@ from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
 from headrace.store.commits import Commit, latest
 from headrace.store.deletes import Deletes
+from headrace.store.frames import local
 from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
 from headrace.store.parts import Part, commit_parts
 from headrace.store.retained import Retained
@@ -327,8 +328,6 @@ class StoredTable:
         return fold(empty, changes, self.schema)
 
     def _live(self, spark: SparkSession, head: Head) -> DataFrame:
-        from pyspark.sql.types import StructType
-
         base = self.snapshot.frame(spark, head.pin)
         if not head.tail.keys:
             return base
@@ -336,11 +335,9 @@ class StoredTable:
         stored = arrow_schema(self.schema.stored)
         columns = list(zip(*head.tail.keys, strict=True))
         arrays = [pa.array(values, stored.field(n).type) for n, values in zip(key, columns, strict=True)]
-        types: StructType = spark_type(self.schema.stored)
-        changed = spark.createDataFrame(
-            pa.table(arrays, names=key), StructType([types[name] for name in key])
-        )
-        rows = spark.createDataFrame(head.tail.rows, types)
+        types = dict(self.schema.stored)
+        changed = local(spark, pa.table(arrays, names=key), tuple((name, types[name]) for name in key))
+        rows = local(spark, head.tail.rows, self.schema.stored)
         return _without(base, changed, key).unionByName(rows)
 
 
