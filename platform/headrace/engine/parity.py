@@ -27,12 +27,18 @@ def differences(actual: DataFrame, expected: DataFrame) -> DataFrame:
 
     The same as EXCEPT ALL both ways, in one pass.
     """
+    return _multiplicities(actual, expected).where("_d <> 0").drop("_n")
+
+
+def _multiplicities(actual: DataFrame, expected: DataFrame) -> DataFrame:
+    """Every distinct row, with `_d` as `differences` has it and `_n` = times held."""
     from pyspark.sql import functions as F
 
     names = expected.columns
-    held = actual.select(*names).withColumn("_w", F.lit(-1))
-    wanted = expected.withColumn("_w", F.lit(1))
-    return held.unionAll(wanted).groupBy(*names).agg(F.sum("_w").alias("_d")).where("_d <> 0")
+    held = actual.select(*names).withColumns({"_w": F.lit(-1), "_h": F.lit(1)})
+    wanted = expected.withColumns({"_w": F.lit(1), "_h": F.lit(0)})
+    both = held.unionAll(wanted).groupBy(*names)
+    return both.agg(F.sum("_w").alias("_d"), F.sum("_h").alias("_n"))
 
 
 def compare(
@@ -46,24 +52,25 @@ def compare(
     position: str | None = None,
 ) -> ParityResult:
     """Compare rows and say what differs, row by row."""
-    from pyspark.sql import functions as F
-
     begun = time.monotonic()
     with Kept() as keep:
         if tests_rows(table.spec):  # Spark fails where it infers a UNION's constraints from a subquery's side
             expected = keep(expected)
-        found = keep(differences(actual, expected))
-        sums = found.agg(
-            F.coalesce(F.sum(F.when(F.col("_d") > 0, F.col("_d"))), F.lit(0)).alias("missing"),
-            F.coalesce(F.sum(F.when(F.col("_d") < 0, -F.col("_d"))), F.lit(0)).alias("extra"),
-        ).collect()[0]
-        missing, extra = int(sums["missing"]), int(sums["extra"])
-        sample, partitions = _describe(found, table) if missing or extra else ([], [])
+        sums = _multiplicities(actual, expected).selectExpr(
+            "coalesce(sum(_n), 0) AS rows",
+            "coalesce(sum(greatest(_d, 0)), 0) AS missing",
+            "coalesce(sum(greatest(-_d, 0)), 0) AS extra",
+        )
+        rows, missing, extra = (int(value) for value in sums.collect()[0])
+        sample: list[DifferingRow] = []
+        partitions: list[str] = []
+        if missing or extra:  # a second pass: most comparisons find nothing to show
+            sample, partitions = _describe(keep(differences(actual, expected)), table)
     return ParityResult(
         table=str(table.name),
         against="source" if against == "source" else "batch",
         equal=not missing and not extra,
-        rows=actual.count(),
+        rows=rows,
         missing=missing,
         extra=extra,
         version=version,
