@@ -65,6 +65,15 @@ def test_few_samples_do_not_overrule_the_rule() -> None:
     assert "least expected" in found.why and "3 past" in found.why
 
 
+def test_the_first_refreshes_in_the_driver_do_not_send_it_to_the_whole_query() -> None:
+    small = features(90, rows=2_000, small=True)
+    cold = past(KEYS, (40, 2.8), (40, 2.5), rows=2_000, small=True)
+    chosen = choose(BOTH, small, cold)
+    assert chosen.strategy == KEYS
+    assert chosen.why.endswith("FULL 0.80 s of 0 past, AFFECTED_KEYS 2.53 s of 2 past are too few to tell")
+    assert choose(BOTH, small, [*cold, *past(KEYS, (40, 2.6), rows=2_000, small=True)]).strategy == FULL
+
+
 def test_what_was_not_measured_is_scaled_by_what_was() -> None:
     """Three times slower than thought is three times slower for the other strategy, too."""
     work = features(100_000)

@@ -174,7 +174,9 @@ def choose(
     by_name = {e.strategy: e for e in estimates}
     best = _least(estimates)
     tried = min(best.samples, by_name[rule].samples) >= ENOUGH
-    if best.strategy != rule and not tried and best.seconds > PROMISE * by_name[rule].seconds:
+    # A table's first refreshes in the driver are those of a cold server: no reason to run its whole query.
+    cold = features.small and by_name[rule].samples < ENOUGH
+    if best.strategy != rule and (cold or (not tried and best.seconds > PROMISE * by_name[rule].seconds)):
         return Choice(rule, f"{reason}; {_compared(best, by_name[rule])}", estimates)
     return Choice(best.strategy, f"least expected: {_listed(estimates)}", estimates)
 
@@ -188,7 +190,7 @@ def _listed(estimates: Iterable[Estimate]) -> str:
 
 
 def _compared(best: Estimate, rule: Estimate) -> str:
-    return f"{best.strategy} promises {best.seconds:.2f} s against {rule.seconds:.2f} s, but is hardly tried"
+    return f"{_listed([best, rule])} are too few to tell"
 
 
 def _rule(candidates: Sequence[str], features: Features) -> tuple[str, str]:
