@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from headrace.engine import class_data
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,20 +38,26 @@ _BATCH = {
 }
 
 
-def build_session(settings: Settings, *, connect: bool = True) -> SparkSession:
+def build_session(
+    settings: Settings, *, connect: bool = True, java_options: str | None = None
+) -> SparkSession:
     """Start the Spark application of a warehouse server.
 
     Args:
         connect: also serve Spark Connect on `settings.spark_connect_port`, loopback only.
+        java_options: more options for the JVM. Default: those that read the class data archive.
     """
     from pyspark.sql import SparkSession
 
-    jars = ",".join(str(jar) for jar in sorted(settings.jars("spark").glob("*.jar")))
+    jars = sorted(settings.jars("spark").glob("*.jar"))
+    more = class_data.options(settings) if java_options is None else java_options
     conf = {
-        "spark.jars": jars,
+        "spark.jars": ",".join(map(str, jars)),
+        # Only what is on the class path from the start comes out of a class data archive.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, class_data.beside_spark(jars))),
         "spark.driver.memory": settings.driver_memory,
         # Stopping a running streaming query recurses deeper than the default stack.
-        "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError",
+        "spark.driver.extraJavaOptions": f"-Xss4m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError {more}",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalogImplementation": "in-memory",

@@ -39,6 +39,8 @@ def main(stamp: str) -> int:
             _virtual_environment()
             _packages()
             _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
+            _say("making a class data archive, with which the warehouse starts faster")
+            _run("the class data archive", [PYTHON, "-m", "headrace.engine.class_data"])
         except SetupFailed as error:
             print(f"headrace: {error}", file=sys.stderr)
             return 1
