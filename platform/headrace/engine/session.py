@@ -12,6 +12,10 @@ from headrace.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# The default one goes through Hadoop's FileContext, which starts a `readlink` process for each file that it
+# renames: twelve for a micro-batch.
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
 # Both kinds must give the same rows for the same SQL: what decides values is set for all sessions alike.
 _SAME_VALUES = {
     "spark.sql.session.timeZone": "UTC",
@@ -81,6 +85,7 @@ def build_session(
         # No table here has buckets; where this is on, Spark clones the session for each frame that is kept.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         "spark.sql.streaming.pollingDelay": "10ms",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
         "spark.databricks.delta.retentionDurationCheck.enabled": "true",
