@@ -28,6 +28,7 @@ from headrace.engine.gate import Gate, at_rest
 from headrace.engine.ingest import ingest
 from headrace.engine.ingest_arrow import MOST_EVENTS, ingest_local, local_query
 from headrace.engine.ingest_cluster import Loaded, ingest_frame
+from headrace.engine.pace import Pace
 from headrace.engine.prepared import Queries
 from headrace.engine.session import use_pool
 from headrace.engine.table import Delta, Registry, Table
@@ -48,23 +49,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCHES_PER_FRESHNESS = 20
-"""Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough."""
-
 PIECE = 50_000
 """Messages of a large micro-batch that the driver holds undecoded."""
 
-LOOSE = 2.0
-"""Times the flow's tightest freshness beyond which a table goes its own pace."""
-
-TRAILS_PER_FRESHNESS = 4
-"""Refreshes of a trailing table within its declared freshness, at most."""
-
-TRAILING_SECONDS = 1.5
-"""Average refresh after which a table that nothing reads leaves the critical path of its flow."""
-
-SMOOTHING = 0.3
-"""Weight of the newest refresh of a small change in that average."""
+QUIET_SECONDS = 3.0
+"""After a start without a micro-batch the source has nothing new, and the derived tables catch up alone."""
 
 
 WIDTH = 2
@@ -119,12 +108,9 @@ class Flow:
         self._queries = Queries()
         self._messages = Messages(bootstrap)
         self._read_to: Offsets = {}
+        self._unsettled: float | None = None
         self.loading: set[str] = set()  # topics whose tables are read for the first time
-        consumed = {u for t in tables for u in registry.upstreams(t)}
-        declared = [t.spec.freshness.total_seconds() for t in tables if t.spec.freshness]
-        self._tightest = min(declared, default=0.0)
-        self._leaves = {t.name for t in tables} - consumed
-        self._seconds: dict[TableName, float] = {}
+        self._pace = Pace(tables, registry)
         self._underway: set[TableName] = set()
         self._trailed: dict[TableName, float] = {}
         self._trailing = ThreadPoolExecutor(
@@ -138,10 +124,6 @@ class Flow:
         sources = [t.spec.source for t in self.tables if t.spec.source is not None]
         markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in sources}
         return [*(s.topic for s in sources), *sorted(markers), *self._gate.topics]
-
-    def interval(self) -> float:
-        """Seconds between two micro-batches: a small part of the tightest freshness in the flow."""
-        return self._tightest / BATCHES_PER_FRESHNESS
 
     def start(self, active: Iterable[TableName]) -> None:
         """Start from the recorded frontiers. Raises NeedsResync where Kafka lost what comes next."""
@@ -166,12 +148,13 @@ class Flow:
             .option("failOnDataLoss", "true")
             .load()
         )
+        self._unsettled = time.monotonic()
         use_pool(self._sessions.flow, "flow")  # the streaming query's thread takes it from this one
         self._query = (
             stream.writeStream.queryName(f"{self.name}-{self.run_id}")
             .foreachBatch(self._process)
             .option("checkpointLocation", str(self._checkpoint))
-            .trigger(processingTime=f"{int(1000 * self.interval())} milliseconds")
+            .trigger(processingTime=f"{int(1000 * self._pace.interval())} milliseconds")
             .start()
         )
 
@@ -201,6 +184,17 @@ class Flow:
             if self._query is not None:
                 self._derived({}, -1)
 
+    def settle_where_quiet(self) -> None:
+        """`settle` after a start that no micro-batch followed: the first one advances every table itself."""
+        if self._unsettled is None or time.monotonic() < self._unsettled + QUIET_SECONDS:
+            return
+        if self.lock.acquire(blocking=False):  # else a micro-batch is under way
+            try:
+                self._unsettled = None
+                self.settle()
+            finally:
+                self.lock.release()
+
     def leave(self, name: TableName) -> None:
         """Let a table stand still; its neighbours go on."""
         with self.lock:
@@ -224,7 +218,7 @@ class Flow:
                 self._read_to = ends
                 self._gate.reset()
                 self._large(ends, batch_id)
-            self.position = ends
+            self.position, self._unsettled = ends, None
         log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)
         failpoint("flow.before_checkpoint")
 
@@ -303,7 +297,7 @@ class Flow:
         """Advance the derived tables, upstreams first, independent ones at the same time."""
         if self.loading:
             return  # the source is still being read for the first time: derive once, from all of it
-        trailing = [t for t in self.tables if t.spec.source is None and self._trails(t)]
+        trailing = [t for t in self.tables if t.spec.source is None and self._pace.trails(t)]
         waiting = [t for t in self.tables if t.spec.source is None and t not in trailing]
         while waiting:
             names = {t.name for t in waiting}
@@ -313,23 +307,12 @@ class Flow:
         for table in trailing:
             self._trail(table)
 
-    def _trails(self, table: Table) -> bool:
-        """A table with a much looser freshness, or a slow one that nothing here reads: others do not wait."""
-        if self._freshness(table) > LOOSE * self._tightest:
-            return True
-        return table.name in self._leaves and self._seconds.get(table.name, 0.0) > TRAILING_SECONDS
-
-    def _freshness(self, table: Table) -> float:
-        """Declared seconds, or those of the tightest consumer."""
-        return table.freshness.total_seconds() if table.freshness is not None else self._tightest
-
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
         if table.name in self._underway or self._query is None or not self._behind(table):
             return
         self._underway.add(table.name)
-        pace = self._freshness(table) / TRAILS_PER_FRESHNESS
-        pause = self._trailed.get(table.name, 0.0) + pace - time.monotonic()
+        pause = self._trailed.get(table.name, 0.0) + self._pace.between(table) - time.monotonic()
         timer = threading.Timer(max(0.0, pause), self._trailing.submit, (self._catch_up, table))
         timer.daemon = True
         timer.start()
@@ -343,7 +326,7 @@ class Flow:
         finally:
             self._underway.discard(table.name)
         for trailing in self.tables:
-            if trailing.spec.source is None and trailing.name in self.active and self._trails(trailing):
+            if trailing.spec.source is None and trailing.name in self.active and self._pace.trails(trailing):
                 self._trail(trailing)
 
     def _behind(self, table: Table) -> bool:
@@ -379,8 +362,7 @@ class Flow:
             if delta is not None:
                 log.debug("%s: %s changes in %.3f s", table.name, delta.count, seconds)
                 if delta.count <= SMALL:  # what takes long for its size says nothing of the table's pace
-                    was = self._seconds.get(table.name, seconds)
-                    self._seconds[table.name] = was + SMOOTHING * (seconds - was)
+                    self._pace.took(table, seconds)
         except Exception as error:  # isolation: one table's failure is its own
             if not isinstance(error, NeedsResync):
                 log.exception("%s left flow %s", table.name, self.name)

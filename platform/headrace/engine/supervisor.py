@@ -162,7 +162,6 @@ class Supervisor:
         self._retries.pop(flow.name, None)
         for table in running:
             self.catalog.observe(table.name, "RUNNING")
-        flow.settle()
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK):
@@ -186,6 +185,7 @@ class Supervisor:
                 table.store.open()
                 table.covered = {}
             self._start_flow(flow)
+        flow.settle_where_quiet()
         for table in flow.tables:
             if self._due(str(table.name)) and self.catalog.desired(table.name) == "RUNNING":
                 try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 import uuid
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -19,9 +22,13 @@ from headrace.store.tables import Cold
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+log = logging.getLogger(__name__)
 
 VIEW_SECONDS = 600.0
 """Time between two renewals of a table's view: each costs Spark a second."""
+
+FIRST_LOAD_SECONDS = 15.0
+"""How long the views of a warehouse without a row come after its flows: its first load takes the cores."""
 
 
 def live_sql(table: Table) -> str:
@@ -50,6 +57,30 @@ class Views:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._made: dict[TableName, float] = {}
+        self._maker: threading.Thread | None = None
+
+    def begin(self, tables: Iterable[Table], stop: threading.Event) -> None:
+        """Make all views in a thread: flows need none of them, and a cold JVM takes a second for each."""
+        work = (list(tables), stop)
+        self._maker = threading.Thread(target=self._make, args=work, name="views", daemon=True)
+        self._maker.start()
+
+    def _make(self, tables: list[Table], stop: threading.Event) -> None:
+        if not any(table.store.version for table in tables):
+            stop.wait(FIRST_LOAD_SECONDS)
+        for table in tables:
+            if stop.is_set():
+                return
+            try:
+                if table.name not in self._made:
+                    self.renew(table)
+            except Exception:
+                log.exception("view of %s", table.name)
+
+    def join(self) -> None:
+        """Wait until no view is being made."""
+        if self._maker is not None:
+            self._maker.join()
 
     def renew(self, table: Table) -> None:
         """Create or replace the table's view, so that it reads the newest snapshot."""
@@ -59,7 +90,8 @@ class Views:
 
     def renew_if_old(self, table: Table) -> None:
         """Renew the table's view if it is old: an older one is right too, only its tail is longer."""
-        if time.monotonic() - self._made.get(table.name, 0.0) >= VIEW_SECONDS:
+        made = self._made.get(table.name)
+        if made is not None and time.monotonic() - made >= VIEW_SECONDS:
             self.renew(table)
 
 

@@ -106,6 +106,7 @@ class Warehouse:
         if self._topics is not None:
             self._topics.close()
         if self._spark is not None:
+            self._views.join()
             self._spark.stop()
         self._lease.release()
 
@@ -142,7 +143,6 @@ class Warehouse:
             table.store.create(table.template)
             table.store.open()
             self._catalog.register(table.spec, table.mode)
-            self._views.renew(table)
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
         modes = stream_modes(registry)
         self._flows = build_flows(
@@ -172,6 +172,7 @@ class Warehouse:
         )
         self._registry = registry
         self._supervisor.start()
+        self._views.begin(registry, self._stopping)
 
     def _advance(self, table: Table) -> None:
         """One refresh beside the flows: to the end of what is there. FULL runs touched partitions again."""
