@@ -12,13 +12,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.errors import HeadraceError
 from headrace.services.java import find_java
 from headrace.settings import Settings
 from headrace.store.frames import local
@@ -127,14 +127,33 @@ def _exercise(spark: SparkSession, folder: Path) -> None:
 def main() -> int:
     """Make the archive of this checkout. It is for speed alone: a failure is told and forgiven."""
     settings = Settings.load(Path.cwd())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log = settings.home / "classes.log"
     try:
-        ensure(settings)
-    except HeadraceError as error:
-        print(error, file=sys.stderr)
+        with _output_to(log):
+            ensure(settings)
     except Exception as error:
-        print(f"the JVM starts without a class data archive: {error}", file=sys.stderr)
+        why = str(error).strip().split("\n")[0]
+        print(
+            f"headrace: the warehouse will start without a class data archive: {why} ({log})", file=sys.stderr
+        )
     return 0
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Everything that this process and its JVM print goes to a file."""
+    kept = os.dup(1), os.dup(2)
+    with log.open("wb") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for place, old in enumerate(kept, 1):
+                os.dup2(old, place)
+                os.close(old)
 
 
 if __name__ == "__main__":
