@@ -34,10 +34,14 @@ def archive(settings: Settings) -> Path:
     """Where the archive for these jars and this Java lies, or would."""
     java = find_java().binary.resolve()
     own = _spark_jars()
-    parts = [str(java), str(java.stat().st_mtime_ns), str(own)]
+    parts = [str(java), str(java.stat().st_mtime_ns)]
     for folder in (own, settings.jars("spark")):
         parts += [f"{jar.name} {jar.stat().st_mtime_ns}" for jar in sorted(folder.glob("*.jar"))]
-    return settings.home / "classes" / f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}.jsa"
+    return settings.home / "classes" / f"{_digest(str(own))}-{_digest('|'.join(parts))}.jsa"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def beside_spark(jars: Iterable[Path]) -> list[Path]:
@@ -72,7 +76,8 @@ def ensure(settings: Settings) -> None:
         folder = Path(made)
         _run(settings.model_copy(update={"project": folder, "data": folder}), folder / wanted.name)
         if (folder / wanted.name).is_file():
-            for old in wanted.parent.glob("*.jsa"):
+            # Those of other checkouts that share this home begin otherwise.
+            for old in wanted.parent.glob(f"{wanted.name.partition('-')[0]}-*.jsa"):
                 old.unlink()
             (folder / wanted.name).rename(wanted)
 
