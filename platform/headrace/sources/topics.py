@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.errors import NeedsResync, TransientError
 from headrace.store.frontier import Offsets
 
 _TIMEOUT = 15.0
+_RETRY_SECONDS = 0.1
+_NEW = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+"""What a broker says of a partition that was created just now."""
 
 
 class Topics:
@@ -46,13 +50,21 @@ class Topics:
             known = self._admin.list_topics(timeout=_TIMEOUT).topics
             for topic in topics:
                 parts = known[topic].partitions if topic in known else {}
-                marks[topic] = {
-                    p: self._consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=_TIMEOUT)
-                    for p in parts
-                }
+                marks[topic] = {p: self._watermarks(TopicPartition(topic, p)) for p in parts}
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
         return marks
+
+    def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
+        deadline = time.monotonic() + _TIMEOUT
+        while True:
+            try:
+                low, high = self._consumer.get_watermark_offsets(partition, timeout=_TIMEOUT)
+                return low, high
+            except KafkaException as error:
+                if error.args[0].code() not in _NEW or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RETRY_SECONDS)
 
     def starting(self, frontier: Offsets, topics: Iterable[str]) -> Offsets:
         """Where to go on reading. Raises NeedsResync where Kafka no longer has what comes next."""
