@@ -80,7 +80,7 @@ class Settings(BaseSettings):
         default="auto", description="who reads a source for the first time; `auto` goes by its size"
     )
     bulk_snapshot_rows: int = Field(
-        default=2_000_000, ge=0, description="estimated rows of a source from which `auto` takes `bulk`"
+        default=100_000, ge=0, description="estimated rows of a source from which `auto` takes `bulk`"
     )
     bulk_snapshot_connections: int = Field(
         default=2, ge=1, le=32, description="connections that a bulk snapshot reads by at the same time"
