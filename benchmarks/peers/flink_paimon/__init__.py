@@ -36,16 +36,16 @@ class FlinkPaimon(Started):
         checkpoint_seconds: the interval of checkpoints, and so of each table's commits.
     """
 
-    def __init__(self, checkpoint_seconds: float = 1.0) -> None:
-        self.name = "flink_paimon"
+    def __init__(self, name: str, checkpoint_seconds: float) -> None:
+        self.name = name
         self.checkpoint_seconds = checkpoint_seconds
         self.settle = 3 * checkpoint_seconds + 6
         self._home = Path()
 
     def install(self, home: Path, tell: Tell) -> None:
-        """Fetch Flink, Paimon and the Kafka connector into `home`."""
-        self._home = home
-        install(home, tell)
+        """Fetch Flink, Paimon and the Kafka connector, once for every interval."""
+        self._home = home.with_name("flink_paimon")
+        install(self._home, tell)
 
     def start(self, source: Source, directory: Path) -> None:
         """Start a cluster and the three jobs; return when each has made its first checkpoint."""
@@ -65,9 +65,9 @@ class FlinkPaimon(Started):
         cluster.submit(script, jobs=len(TABLES))
 
 
-def contender(settings: Settings, checkpoint_seconds: float = 1.0) -> FlinkPaimon:
-    """The peer, with one commit of each table a second unless told otherwise."""
-    return FlinkPaimon(checkpoint_seconds)
+def contender(settings: Settings) -> FlinkPaimon:
+    """The peer, with one commit of each table a second."""
+    return FlinkPaimon("flink_paimon", 1.0)
 
 
 def _options(options: dict[str, str]) -> str:

@@ -91,12 +91,13 @@ class Contender(Protocol):
 
 
 PEERS = {
-    "flink_paimon": "Flink SQL with Paimon",
+    "flink_paimon": "Flink SQL with Paimon, checkpoints of a second",
+    "flink_paimon_250ms": "Flink SQL with Paimon, checkpoints of a quarter of a second",
     "spark_merge": "Spark Structured Streaming, a MERGE a table",
     "full_batch": "Spark SQL, all tables anew over and over",
     "declarative": "Spark Declarative Pipelines",
 }
-"""Peers by name: a package `benchmarks/peers/NAME` each, with `contender(settings) -> Contender`."""
+"""Peers by name: a module `benchmarks/peers/NAME` each, with `contender(settings) -> Contender`."""
 
 
 def peer(name: str, settings: Settings) -> Contender:

@@ -1,0 +1,11 @@
+"""Flink SQL and Paimon with four checkpoints a second: its freshest, for more work at rest."""
+
+from __future__ import annotations
+
+from headrace.settings import Settings
+from peers.flink_paimon import FlinkPaimon
+
+
+def contender(settings: Settings) -> FlinkPaimon:
+    """The peer, with four commits of each table a second."""
+    return FlinkPaimon("flink_paimon_250ms", 0.25)
