@@ -138,7 +138,7 @@ class RefreshDecision(BaseModel):
     """How one refresh ran, why, and what was expected of the alternatives."""
 
     chosen: str
-    path: str = Field(description="driver, cluster, `driver, then cluster`, or load")
+    path: str = Field(description="driver, arrow, cluster, `driver, then cluster`, or load")
     why: str
     estimates: dict[str, float] = Field(description="expected seconds by candidate")
     seconds: float = Field(description="of the work, up to its commit")

@@ -7,20 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.planner.choice import Decision, Features, Sample, choose, estimate
+from headrace.planner.choice import Decision, Features, Place, Sample, choose, estimate
 from headrace.spec.model import RefreshPolicy
 
 KEYS, FULL = "AFFECTED_KEYS", "FULL"
 BOTH = (KEYS, FULL)
 
 
-def features(changed: int, *, rows: int = 1_000_000, small: bool = False) -> Features:
-    return Features(changed=changed, driving=rows, upstream=rows, table=rows // 10, small=small)
+def features(changed: int, *, rows: int = 1_000_000, place: Place = "cluster") -> Features:
+    return Features(changed=changed, driving=rows, upstream=rows, table=rows // 10, place=place)
 
 
-def past(strategy: str, *runs: tuple[int, float], rows: int = 1_000_000, small: bool = False) -> list[Sample]:
+def past(
+    strategy: str, *runs: tuple[int, float], rows: int = 1_000_000, place: Place = "cluster"
+) -> list[Sample]:
     """Samples of (change rows, seconds)."""
-    return [Sample(strategy, features(n, rows=rows, small=small), seconds) for n, seconds in runs]
+    return [Sample(strategy, features(n, rows=rows, place=place), seconds) for n, seconds in runs]
 
 
 def test_at_first_sight_the_share_of_the_driving_table_decides() -> None:
@@ -32,7 +34,7 @@ def test_at_first_sight_the_share_of_the_driving_table_decides() -> None:
 
 
 def test_at_first_sight_the_driver_takes_what_it_can() -> None:
-    assert choose(BOTH, features(90, rows=100, small=True), []).strategy == KEYS
+    assert choose(BOTH, features(90, rows=100, place="driver"), []).strategy == KEYS
 
 
 def test_row_is_left_only_for_a_change_larger_than_the_table() -> None:
@@ -66,12 +68,12 @@ def test_few_samples_do_not_overrule_the_rule() -> None:
 
 
 def test_the_first_refreshes_in_the_driver_do_not_send_it_to_the_whole_query() -> None:
-    small = features(90, rows=2_000, small=True)
-    cold = past(KEYS, (40, 2.8), (40, 2.5), rows=2_000, small=True)
+    small = features(90, rows=2_000, place="driver")
+    cold = past(KEYS, (40, 2.8), (40, 2.5), rows=2_000, place="driver")
     chosen = choose(BOTH, small, cold)
     assert chosen.strategy == KEYS
     assert chosen.why.endswith("FULL 0.80 s of 0 past, AFFECTED_KEYS 2.53 s of 2 past are too few to tell")
-    assert choose(BOTH, small, [*cold, *past(KEYS, (40, 2.6), rows=2_000, small=True)]).strategy == FULL
+    assert choose(BOTH, small, [*cold, *past(KEYS, (40, 2.6), rows=2_000, place="driver")]).strategy == FULL
 
 
 def test_what_was_not_measured_is_scaled_by_what_was() -> None:
@@ -87,7 +89,7 @@ def test_what_was_not_measured_is_scaled_by_what_was() -> None:
 
 def test_work_in_the_driver_tells_nothing_of_work_by_spark_jobs() -> None:
     """A hundred slow look-ups do not make a large change by the same strategy look slow."""
-    small = past("WEIGHTED", *((n, 2.0) for n in range(1_000, 2_000, 10)), small=True)
+    small = past("WEIGHTED", *((n, 2.0) for n in range(1_000, 2_000, 10)), place="driver")
     once = past(FULL, (900_000, 6.0))
     large = features(30_000)
     assert estimate("WEIGHTED", large, small) == estimate("WEIGHTED", large, [])
@@ -115,9 +117,9 @@ def test_far_beyond_what_was_seen_the_prior_speaks() -> None:
 
 
 def test_small_and_large_refreshes_are_learned_apart() -> None:
-    small = past(KEYS, *((n, 0.05) for n in (10, 100, 1_000, 10_000)), small=True)
+    small = past(KEYS, *((n, 0.05) for n in (10, 100, 1_000, 10_000)), place="driver")
     large = past(KEYS, *((n, 3.0) for n in (30_000, 60_000, 90_000)))
-    assert estimate(KEYS, features(15_000, small=True), small + large).seconds < 0.2
+    assert estimate(KEYS, features(15_000, place="driver"), small + large).seconds < 0.2
     assert estimate(KEYS, features(35_000), small + large).seconds > 2
 
 
@@ -152,6 +154,20 @@ def test_the_best_of_several_incremental_ones() -> None:
     assert choose(three, features(9_000), history, RefreshPolicy.INCREMENTAL).strategy == KEYS
 
 
+def test_rows_in_the_driver_are_aggregated_by_themselves_up_to_most_of_the_table() -> None:
+    both = ("WEIGHTED", FULL)
+    groups = Features(changed=450_000, driving=500_000, upstream=500_000, table=480_000, place="arrow")
+    assert choose(both, groups, []).strategy == "WEIGHTED"
+    assert choose(both, replace(groups, place="cluster"), []).strategy == FULL
+    assert choose(both, replace(groups, table=100), []).strategy == FULL  # it writes nothing
+
+
+def test_work_by_arrow_tells_nothing_of_work_by_spark_alone() -> None:
+    fast = past("WEIGHTED", *((n, 0.5) for n in range(30_000, 60_000, 1_000)), place="arrow")
+    assert estimate("WEIGHTED", features(60_000, place="arrow"), fast).seconds < 1
+    assert estimate("WEIGHTED", features(60_000), fast) == estimate("WEIGHTED", features(60_000), [])
+
+
 def test_a_decision_is_kept_whole_and_teaches() -> None:
     done = Decision(
         KEYS,
@@ -168,8 +184,10 @@ def test_a_decision_is_kept_whole_and_teaches() -> None:
     )
     assert Decision.from_dict(done.as_dict()) == done
     assert Decision.from_dict({"chosen": KEYS}) is None
-    assert [(s.strategy, s.seconds, s.features.small) for s in done.samples()] == [(KEYS, 1.25, False)]
+    assert [(s.strategy, s.seconds, s.features.place) for s in done.samples()] == [(KEYS, 1.25, "cluster")]
     shadowed = replace(done, path="driver", shadow={FULL: 2.0})
     assert [(s.strategy, s.seconds) for s in shadowed.samples()] == [(KEYS, 1.25), (FULL, 2.0)]
-    assert shadowed.samples()[0].features.small
+    assert shadowed.samples()[0].features.place == "driver"
+    assert replace(done, path="arrow").samples()[0].features.place == "arrow"
+    assert replace(done, path="driver, then cluster").samples()[0].features.place == "driver"
     assert replace(done, path="load").samples() == []

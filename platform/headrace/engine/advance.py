@@ -24,6 +24,7 @@ from headrace.engine.table import Delta, Registry, Table
 from headrace.engine.top_n import top_changes
 from headrace.engine.touched import TooLarge, TooWide
 from headrace.errors import NeedsResync
+from headrace.planner.choice import Place
 from headrace.planner.strategies import (
     AffectedKeys,
     AffectedPartitions,
@@ -155,8 +156,9 @@ def _advance(
         source_ms=max(h.commit.source_ms for h in heads.values()),
     )
     small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
+    place: Place = "driver" if small else "arrow" if _by_arrow(table, deltas) else "cluster"
     again = run_again(table, rerun=rerun, corrected=any(corrected(d, policy) for d in deltas.values()))
-    refresh = decide(table, upstreams, deltas, commit, small=small, force=force, again=again)
+    refresh = decide(table, upstreams, deltas, commit, place=place, force=force, again=again)
     skip = policy is CorrectionPolicy.SKIP
     shadowed = due(table, shadow_one_in) and again is None
     work = Work(sessions, table, upstreams, heads, deltas, skip, shadowed)
@@ -168,7 +170,7 @@ def _advance(
 
 
 def _carry_out(work: Work, refresh: Refresh, *, force: str | None, again: Strategy | None) -> Delta | None:
-    if refresh.features.small and not isinstance(refresh.strategy, Full):
+    if refresh.features.place == "driver" and not isinstance(refresh.strategy, Full):
         try:
             return _in_driver(work, refresh)
         except TooLarge:
@@ -178,7 +180,7 @@ def _carry_out(work: Work, refresh: Refresh, *, force: str | None, again: Strate
                 work.upstreams,
                 work.deltas,
                 refresh.commit,
-                small=False,
+                place="cluster",
                 force=force,
                 again=again,
             )
@@ -245,7 +247,7 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
     if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
         return _first_load(spark, work, refresh)
     if (rows := _of_many(work, refresh)) is not None:
-        return _commit_large(work, refresh, rows, count_kinds(rows))
+        return _commit_large(work, refresh, rows, count_kinds(rows), place="arrow")
     with Kept() as keep:
         try:
             changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
@@ -260,11 +262,16 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
 
 
 def _commit_large(
-    work: Work, refresh: Refresh, changes: pa.Table | DataFrame, kinds: Counter[str]
+    work: Work,
+    refresh: Refresh,
+    changes: pa.Table | DataFrame,
+    kinds: Counter[str],
+    *,
+    place: Place = "cluster",
 ) -> Delta | None:
     """Commit what a large change of the upstreams has done, and compact the table."""
     table, count = work.table, sum(kinds.values())
-    refresh.record("cluster", count)
+    refresh.record(place, count)
     _shadow(work, refresh, changes)
     if not count:
         return None
@@ -280,21 +287,29 @@ def _commit_large(
     return Delta(table.name, commit.version - 1, commit.version, rows, count)
 
 
+def _by_arrow(table: Table, deltas: Mapping[TableName, Delta]) -> bool:
+    """Whether the change of the one upstream is in the driver, and Arrow can compare the table's rows."""
+    schema, strategy = table.store.schema, table.plan.strategy
+    if table.store.version == 0 or len(deltas) != 1 or not (schema.joinable and schema.comparable):
+        return False
+    [delta] = deltas.values()
+    if delta.rows is None or delta.count > DRIVER_CHANGES:
+        return False
+    if isinstance(strategy, Weighted):
+        return weighted.tells_groups(strategy) and table.store.commit.rows <= DRIVER_ROWS
+    return isinstance(strategy, Row)
+
+
 def _of_many(work: Work, refresh: Refresh) -> pa.Table | None:
-    """The table's change where that of its one upstream is in the driver, and Arrow compares its rows."""
+    """The table's change, where `_by_arrow`."""
     spark, table, strategy = work.sessions.batch, work.table, refresh.strategy
-    schema = table.store.schema
-    if table.store.version == 0 or len(work.deltas) != 1 or not (schema.joinable and schema.comparable):
+    if strategy is not table.plan.strategy or not _by_arrow(table, work.deltas):
         return None
     [delta] = work.deltas.values()
-    if delta.rows is None or delta.count > DRIVER_CHANGES:
-        return None
     upstream = work.upstreams[delta.table]
-    if isinstance(strategy, Row):
-        return driver.row_changes_of_many(spark, table, upstream, delta)
-    if isinstance(strategy, Weighted) and table.store.commit.rows <= DRIVER_ROWS:
+    if isinstance(strategy, Weighted):
         return weighted.of_many(spark, table, strategy, upstream, table.store.head(), delta)
-    return None
+    return driver.row_changes_of_many(spark, table, upstream, delta)
 
 
 def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.engine.table import Delta, Table
-from headrace.planner.choice import FULL, Choice, Decision, Features, choose, estimate
+from headrace.planner.choice import FULL, Choice, Decision, Features, Place, choose, estimate
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Strategy, TopN, Weighted
 from headrace.spec.model import CorrectionPolicy, RefreshPolicy, TableName
 from headrace.store.commits import HISTORY, Commit, decisions, newest
@@ -105,7 +105,7 @@ def decide(
     deltas: Mapping[TableName, Delta],
     commit: Commit,
     *,
-    small: bool,
+    place: Place,
     force: str | None = None,
     again: Strategy | None = None,
 ) -> Refresh:
@@ -122,7 +122,7 @@ def decide(
         driving=_driving(table, rows),
         upstream=sum(rows.values()),
         table=table.store.commit.rows,
-        small=small,
+        place=place,
     )
     changes = {str(name): str(delta.change) for name, delta in deltas.items()}
     past = [sample for decision in history(table) for sample in decision.samples()]

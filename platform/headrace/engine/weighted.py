@@ -142,19 +142,19 @@ def in_driver(
     return diff_local(stored, result, schema, table=str(table.name))
 
 
+def tells_groups(strategy: Weighted) -> bool:
+    """Whether the changed rows alone tell which groups they are of."""
+    return strategy.cells is None and (strategy.located is not None or not strategy.state.grouped)
+
+
 def of_many(
     spark: SparkSession, table: Table, strategy: Weighted, upstream: Table, head: Head, delta: Delta
-) -> pa.Table | None:
+) -> pa.Table:
     """As `in_driver`, for more rows of one table than plans are kept for.
 
-    `schema.joinable` and `comparable` hold of the table, whose rows fit the driver.
-
-    Returns:
-        None where the changed rows do not tell the groups.
+    `schema.joinable` and `comparable` hold of the table, whose rows fit the driver, and `tells_groups`.
     """
     schema, where = table.store.schema, strategy.located
-    if strategy.cells is not None or (strategy.state.grouped and where is None):
-        return None
     assert delta.rows is not None
     sides = [images(delta.rows, *kinds) for kinds in (_BEFORE, _AFTER)]
     stored = head.read()

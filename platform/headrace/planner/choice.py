@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from headrace.spec.model import RefreshPolicy
+
+Place = Literal["driver", "arrow", "cluster"]
+"""Who does what is not FULL: the driver with prepared queries, for few rows; Spark and then Arrow, where the
+changed rows are in the driver; Spark alone."""
 
 FULL = "FULL"
 FULL_SHARE = 0.3
@@ -47,14 +51,14 @@ class Features:
         driving: rows of the largest table that the change is followed to; of the largest upstream for others.
         upstream: rows of all upstreams together.
         table: rows of the table itself.
-        small: whether the driver takes it, if the strategy is not FULL.
+        place: who works, if the strategy is not FULL.
     """
 
     changed: int
     driving: int
     upstream: int
     table: int
-    small: bool
+    place: Place
 
     @property
     def share(self) -> float:
@@ -93,7 +97,7 @@ class Decision:
     """The record of one refresh, part of its commit.
 
     Args:
-        path: `driver`, `cluster`, `driver, then cluster` where the driver gave up, or `load`.
+        path: a `Place`, `driver, then cluster` where the driver gave up, or `load`.
         estimates: expected seconds by candidate.
         seconds: what the work took, up to its commit.
         changes: what happened to each upstream, in words.
@@ -128,8 +132,9 @@ class Decision:
         """What it teaches. A first load is no sample: nothing was compared."""
         if self.path == "load":
             return []
-        small = self.path.startswith("driver")
-        features = Features(self.rows_in, self.driving, self.upstream, self.table, small)
+        begun = self.path.partition(",")[0]
+        place: Place = "driver" if begun == "driver" else "arrow" if begun == "arrow" else "cluster"
+        features = Features(self.rows_in, self.driving, self.upstream, self.table, place)
         runs = {self.chosen: self.seconds, **self.shadow}
         return [Sample(name, features, seconds) for name, seconds in runs.items()]
 
@@ -175,7 +180,7 @@ def choose(
     best = _least(estimates)
     tried = min(best.samples, by_name[rule].samples) >= ENOUGH
     # A table's first refreshes in the driver are those of a cold server: no reason to run its whole query.
-    cold = features.small and by_name[rule].samples < ENOUGH
+    cold = features.place == "driver" and by_name[rule].samples < ENOUGH
     if best.strategy != rule and (cold or (not tried and best.seconds > PROMISE * by_name[rule].seconds)):
         return Choice(rule, f"{reason}; {_compared(best, by_name[rule])}", estimates)
     return Choice(best.strategy, f"least expected: {_listed(estimates)}", estimates)
@@ -198,8 +203,11 @@ def _rule(candidates: Sequence[str], features: Features) -> tuple[str, str]:
     planned = candidates[0]
     limit = LIMITS.get(planned, FULL_SHARE)
     what = f"{features.changed:,} change rows"
-    if features.small:
+    if features.place == "driver":
         return planned, f"{what} are few enough for the driver"
+    if features.place == "arrow" and FULL in candidates:
+        rule = min((planned, FULL), key=lambda s: prior(s, features))
+        return rule, f"{what} in the driver, of {features.driving:,} rows"
     if features.share <= limit or FULL not in candidates:
         return planned, f"{what} are {features.share:.0%} of {features.driving:,} rows"
     return FULL, f"{what} are {features.share:.0%} of {features.driving:,} rows, more than {limit:.0%}"
@@ -212,8 +220,11 @@ def prior(strategy: str, features: Features) -> float:
     written = 3.5e-6 * min(features.changed, 2 * features.table)
     if strategy == FULL:
         return 0.8 + read + written + rewritten
-    if features.small:
+    if features.place == "driver":
         return 0.1 + 2.5e-5 * features.changed
+    if features.place == "arrow":  # compaction rewrites what was hit
+        merged = 4e-6 * min(features.changed, 2 * features.table) if strategy == "WEIGHTED" else 0.0
+        return 0.5 + 3e-6 * features.changed + merged + 0.8e-6 * features.table
     if strategy == "ROW":  # it reads no more than the change, and what it hits
         return 0.8 + 5e-6 * features.changed + rewritten
     if strategy == "WEIGHTED":
@@ -224,8 +235,8 @@ def prior(strategy: str, features: Features) -> float:
 
 def estimate(strategy: str, features: Features, history: Sequence[Sample]) -> Estimate:
     """What `strategy` will take, from its own past where there is enough of it."""
-    small = _in_driver(strategy, features)  # work in the driver tells nothing of work by Spark jobs
-    alike = [s for s in history if _in_driver(s.strategy, s.features) == small]
+    place = _place(strategy, features)  # work in the driver tells nothing of work by Spark jobs
+    alike = [s for s in history if _place(s.strategy, s.features) == place]
     like = [s for s in alike if s.strategy == strategy][-SAMPLES:]
     scaled = prior(strategy, features) * _scale(like or alike)
     if len(like) < ENOUGH:
@@ -242,8 +253,8 @@ def estimate(strategy: str, features: Features, history: Sequence[Sample]) -> Es
     return Estimate(strategy, max(seconds, min(s.seconds for s in like) / 2), len(like))
 
 
-def _in_driver(strategy: str, features: Features) -> bool:
-    return features.small and strategy != FULL
+def _place(strategy: str, features: Features) -> Place:
+    return "cluster" if strategy == FULL else features.place
 
 
 def _rows(strategy: str, features: Features) -> float:
