@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from headrace.engine.compaction import DRIVER_CHANGES, DRIVER_ROWS, compact, sna
 from headrace.engine.decide import Refresh, candidates, decide, history, run_again, whole_query
 from headrace.engine.delta import changes_since, corrected
 from headrace.engine.diff import check_unique, count_kinds
+from headrace.engine.job_group import Statements
 from headrace.engine.kept import Kept
 from headrace.engine.large import gathered
 from headrace.engine.query import run, with_violations
@@ -54,6 +55,7 @@ class Sessions:
 
     flow: SparkSession
     batch: SparkSession
+    statements: Statements = field(default_factory=Statements)
 
 
 def _gone(table: Table, upstream: Table, after: int) -> str:

@@ -31,6 +31,11 @@ class Cuts:
         self._waiting[token] = future
         return future
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for one."""
+        return bool(self._waiting)
+
     def marks(self, events: Iterable[Event]) -> dict[str, int]:
         """LSN of the marker rows that somebody waits for, by token."""
         marks = {}

@@ -204,6 +204,8 @@ class Flow:
 
     def _process(self, _: DataFrame, batch_id: int) -> None:
         """Spark says how far the micro-batch goes; its messages are read by what suits their number."""
+        if not self.cuts.awaited:
+            self._sessions.statements.wait(self._pace.pause())
         begun = time.monotonic()
         with self.lock:
             if self._query is None and batch_id > 0:
@@ -219,6 +221,7 @@ class Flow:
                 self._gate.reset()
                 self._large(ends, batch_id)
             self.position, self._unsettled = ends, None
+        self._pace.ended(begun)
         log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)
         failpoint("flow.before_checkpoint")
 

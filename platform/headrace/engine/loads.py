@@ -69,7 +69,7 @@ class Loads:
                 raise TerminalError(f"`{source}` is being loaded. Next: `headrace status` tells how far")
             self._under_way[source] = load
         try:
-            with JobGroup(self.sessions.batch, progress):
+            with JobGroup(self.sessions.batch, progress, self.sessions.statements):
                 done = load.run(progress)
         except (Inexact, NotFirst) as error:
             if load_record(self.settings.state, source) is not None:  # some tables are loaded already

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from headrace.engine.table import Registry, Table
@@ -18,6 +19,9 @@ TRAILS_PER_FRESHNESS = 4
 
 TRAILING_SECONDS = 1.5
 """Average refresh after which a table that nothing reads leaves the critical path of its flow."""
+
+GIVEN_WAY = 0.125
+"""Largest part of the tightest freshness that a flow waits for statements between two micro-batches."""
 
 SMOOTHING = 0.3
 """Weight of the newest refresh of a small change in that average."""
@@ -36,10 +40,21 @@ class Pace:
         self._tightest = min(declared, default=0.0)
         self._leaves = {t.name for t in tables} - consumed
         self._seconds: dict[TableName, float] = {}
+        self._ended = self._spent = 0.0
 
     def interval(self) -> float:
         """Seconds between two micro-batches: a small part of the tightest freshness in the flow."""
         return self._tightest / BATCHES_PER_FRESHNESS
+
+    def ended(self, begun: float) -> None:
+        """Note a micro-batch that ends now; `begun` by the monotonic clock."""
+        self._ended = time.monotonic()
+        self._spent = self._ended - begun
+
+    def pause(self) -> float:
+        """Seconds that statements have for themselves: as long as the last micro-batch took, from its end."""
+        until = self._ended + min(self._spent, GIVEN_WAY * self._tightest)
+        return max(0.0, until - time.monotonic())
 
     def took(self, table: Table, seconds: float) -> None:
         """Note how long a refresh of a small change took."""

@@ -397,4 +397,4 @@ class Warehouse:
         ]
 
     def _cancellable(self, progress: Progress) -> JobGroup:
-        return JobGroup(self._session(), progress)
+        return JobGroup(self._session(), progress, self._sessions.statements)
