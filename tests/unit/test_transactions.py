@@ -67,6 +67,7 @@ def test_a_transaction_without_its_end_waits_even_where_nothing_announced_it_yet
 
 
 def test_a_later_transaction_does_not_overtake(kafka: Kafka) -> None:
+    kafka.batch(kafka.begin("7"), kafka.begin("8"))
     early, late = kafka.event(ORDERS, "7"), kafka.event(ORDERS, "8")
     done = kafka.end("7", {ORDERS: 1, ITEMS: 1}), kafka.end("8", {ORDERS: 1})
     assert kafka.batch(early, late, *done) == ([], {ORDERS: 0, ITEMS: 0})
@@ -76,7 +77,7 @@ def test_a_later_transaction_does_not_overtake(kafka: Kafka) -> None:
 
 def test_complete_transactions_pass_before_one_that_is_not(kafka: Kafka) -> None:
     whole, half = kafka.event(ORDERS, "7"), kafka.event(ORDERS, "8")
-    ready, cut = kafka.batch(whole, half, kafka.end("7", {ORDERS: 1}), kafka.begin("8"))
+    ready, cut = kafka.batch(whole, half, kafka.begin("7"), kafka.end("7", {ORDERS: 1}), kafka.begin("8"))
     assert (ready, cut) == ([(ORDERS, 0)], {ORDERS: 1, ITEMS: 0})
 
 
@@ -96,8 +97,29 @@ def test_the_first_batch_after_a_start_is_taken_as_it_is() -> None:
     assert kafka.batch(kafka.event(ITEMS, "7"), kafka.end("7", {ORDERS: 1, ITEMS: 1}))[0] == [(ITEMS, 0)]
 
 
+def test_the_rest_of_a_transaction_that_began_before_a_reset_is_not_waited_for(kafka: Kafka) -> None:
+    kafka.batch(kafka.begin("7"), *(kafka.event(ORDERS, "7") for _ in range(3)))
+    kafka.gate.reset()  # a large micro-batch took all that
+    rest = kafka.event(ORDERS, "7")
+    assert kafka.batch(rest, kafka.end("7", {ORDERS: 4}))[0] == [(ORDERS, 3)]
+    assert kafka.batch(kafka.event(ORDERS, "7"))[0] == [(ORDERS, 4)]
+
+
+def test_nor_where_its_end_comes_later(kafka: Kafka) -> None:
+    kafka.gate.reset()
+    assert kafka.batch() == ([], {ORDERS: 0, ITEMS: 0})
+    assert kafka.batch(kafka.event(ORDERS, "7"))[0] == []  # its BEGIN may be on its way
+    assert kafka.batch(kafka.end("7", {ORDERS: 4}))[0] == [(ORDERS, 0)]
+
+
+def test_a_transaction_that_begins_in_the_first_batch_waits_for_its_other_table(kafka: Kafka) -> None:
+    kafka.gate.reset()
+    assert kafka.batch(kafka.begin("7"), kafka.event(ORDERS, "7"))[0] == []
+
+
 def test_patience_ends(kafka: Kafka) -> None:
-    kafka.batch(kafka.event(ORDERS, "7"), kafka.end("7", {ORDERS: 1, ITEMS: 1}))
+    kafka.batch(kafka.event(ORDERS, "7"), kafka.begin("7"), kafka.end("7", {ORDERS: 1, ITEMS: 1}))
+    assert kafka.gate.holds
     kafka.now = PATIENCE + 1
     assert kafka.batch() == ([(ORDERS, 0)], {ORDERS: 1, ITEMS: 0})
 

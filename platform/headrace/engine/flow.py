@@ -195,6 +195,19 @@ class Flow:
             finally:
                 self.lock.release()
 
+    def admit_late(self) -> None:
+        """Apply what the gate lost patience with: a source that fell silent triggers no micro-batch."""
+        if not self._gate.holds or not self.lock.acquire(blocking=False):
+            return
+        try:
+            if self._query is not None:
+                events, ends = self._gate.admit([], self._read_to)
+                if events:
+                    self._small(events, ends, -1)
+                    self.position = ends
+        finally:
+            self.lock.release()
+
     def leave(self, name: TableName) -> None:
         """Let a table stand still; its neighbours go on."""
         with self.lock:

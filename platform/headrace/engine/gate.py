@@ -31,6 +31,11 @@ class Gate:
         """The transaction topics to read beside the data."""
         return [source.topic for source in self._sources]
 
+    @property
+    def holds(self) -> bool:
+        """Whether something waits."""
+        return bool(self._held)
+
     def reset(self) -> None:
         """Reading goes on at a new cut."""
         self._held = []

@@ -186,6 +186,7 @@ class Supervisor:
                 table.covered = {}
             self._start_flow(flow)
         flow.settle_where_quiet()
+        flow.admit_late()
         for table in flow.tables:
             if self._due(str(table.name)) and self.catalog.desired(table.name) == "RUNNING":
                 try:

@@ -33,6 +33,7 @@ def transaction_topic(connector: Connector) -> str | None:
 @dataclass
 class _Transaction:
     since: float
+    begun: bool = False  # BEGIN was read
     expected: dict[str, int] | None = None  # topic → events; None until END
 
 
@@ -44,7 +45,8 @@ class Transactions:
         captured: the flow's topics of that source; events of other tables are not waited for.
         clock: seconds.
 
-    After `reset` the next batch is taken as it is: what it continues may have been read before.
+    After `reset` the next batch is taken as it is, but for transactions that begin in it: what it continues
+    may have been read before. So may a part of any transaction that ends without having begun since.
     """
 
     def __init__(
@@ -60,7 +62,8 @@ class Transactions:
         """Forget everything: reading goes on elsewhere."""
         self._open: dict[str, _Transaction] = {}
         self._ended: list[str] = []
-        self._free: set[str] | None = None
+        self._free: set[str] = set()
+        self._first = True
 
     def waiting(self, announced: Iterable[Event], events: Sequence[Event]) -> frozenset[str]:
         """The transactions whose events must wait.
@@ -73,8 +76,9 @@ class Transactions:
         for message in announced:
             self._announce(message, now)
         mine = [e for e in events if e.transaction is not None and e.topic in self._captured]
-        if self._free is None:
-            self._free = {e.transaction for e in mine if e.transaction is not None} - set(self._open)
+        if self._first:
+            self._free |= {e.transaction for e in mine if e.transaction is not None} - set(self._open)
+            self._first = False
         counts = Counter((e.transaction, e.topic) for e in mine)
         for transaction, _ in counts:
             if transaction is not None and transaction not in self._free:
@@ -91,10 +95,15 @@ class Transactions:
         except (ValueError, KeyError, TypeError):
             log.warning("%s, offset %s: no transaction event", message.topic, message.offset)
             return
-        if self._free is not None and name in self._free:
+        if name in self._free:
             return
         opened = self._open.setdefault(name, _Transaction(now))
-        if status == "END":
+        if status == "BEGIN":
+            opened.begun = True
+        elif status == "END" and not opened.begun:  # its topic is in order: it began before the reset
+            del self._open[name]
+            self._free.add(name)
+        elif status == "END":
             topics = {f"{self._prefix}.{collection}": count for collection, count in counts.items()}
             opened.expected = {t: n for t, n in topics.items() if t in self._captured}
             self._ended.append(name)
@@ -116,7 +125,6 @@ class Transactions:
         for name in [n for n, o in self._open.items() if now - o.since >= PATIENCE and o.expected is None]:
             log.warning("transaction %s: gave up waiting for its end", name)
             del self._open[name]
-            assert self._free is not None
             self._free.add(name)
 
 

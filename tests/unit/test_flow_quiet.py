@@ -1,0 +1,83 @@
+"""What a flow does where its source is silent, so that Spark begins no micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headrace.engine import flow as flow_module
+from headrace.engine.flow import QUIET_SECONDS, Flow
+
+NOW = 1000.0
+
+
+@pytest.fixture
+def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A flow of no tables whose query runs."""
+    monkeypatch.setattr(flow_module.time, "monotonic", lambda: NOW)
+    made = cast("Any", Flow)(
+        "empty",
+        [],
+        sessions=SimpleNamespace(flow=None),
+        registry=None,
+        topics=None,
+        bootstrap="127.0.0.1:1",
+        dead_letters=None,
+        directory=tmp_path,
+        max_offsets=1,
+        gate=None,
+        on_failure=None,
+    )
+    made._query = SimpleNamespace(stop=lambda: None)
+    with closing(made):
+        yield made
+
+
+class Held:
+    """A gate that holds an event, until patience ends."""
+
+    holds = True
+
+    def __init__(self, patient: bool) -> None:
+        self.patient = patient
+
+    def admit(self, events: list[str], ends: object) -> tuple[list[str], object]:
+        assert events == []
+        return ([], {}) if self.patient else (["late"], ends)
+
+
+def test_what_the_gate_lost_patience_with_is_applied_without_a_micro_batch(flow: Any) -> None:
+    applied: list[object] = []
+    flow._small = lambda events, ends, batch: applied.append(events)
+    flow._read_to, flow.position = {"t": {0: 5}}, {"t": {0: 4}}
+    flow._gate = Held(patient=True)
+    flow.admit_late()
+    assert (applied, flow.position) == ([], {"t": {0: 4}})
+    flow._gate.patient = False
+    flow.admit_late()
+    assert (applied, flow.position) == ([["late"]], {"t": {0: 5}})
+
+
+def test_a_flow_that_stops_applies_nothing_late(flow: Any) -> None:
+    flow._small = lambda *_: pytest.fail("applied")
+    flow._gate, flow._query = Held(patient=False), None
+    flow.admit_late()
+
+
+def test_derived_tables_catch_up_once_where_no_micro_batch_follows_the_start(
+    flow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled: list[int] = []
+    flow._derived = lambda known, batch: settled.append(batch)
+    flow._unsettled = NOW - QUIET_SECONDS + 0.1
+    flow.settle_where_quiet()
+    assert settled == []
+    monkeypatch.setattr(flow_module.time, "monotonic", lambda: NOW + 1)
+    flow.settle_where_quiet()
+    flow.settle_where_quiet()
+    assert settled == [-1]
