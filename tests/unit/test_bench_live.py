@@ -193,6 +193,34 @@ def test_a_table_that_differs_from_postgresql_is_counted() -> None:
     assert list(ran.score.wrong) == ["at the end"] and DWS in ran.score.wrong["at the end"][0]
 
 
+def test_a_contender_that_paused_is_measured_to_the_commit_that_makes_it_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = time.time()
+    found = {table: [Commit(now - 5, 1, images())] for table in TABLES}
+    commits = Commits(found, pa.table({}))
+
+    def compare(table: str, rows: pa.Table) -> Comparison:
+        right = len(found[DWS]) > 1
+        found[DWS].append(Commit(now - 1, 1, images()))
+        return Comparison(equal=right, rows=1, missing=int(not right), extra=0)
+
+    ran = a_race(commits, SimpleNamespace(compare=compare))
+    monkeypatch.setattr(race, "POLL_SECONDS", 0.0)
+    assert ran._right(now - 10, "at the end", [DWS])[DWS] == pytest.approx(9.0, abs=0.01)
+    assert not any(ran.score.wrong.values())
+
+
+def test_one_that_stays_wrong_is_shown_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    commits = Commits({table: [Commit(now - 5, 1, images())] for table in TABLES}, pa.table({}))
+    database = SimpleNamespace(compare=lambda t, rows: Comparison(equal=False, rows=1, missing=2, extra=1))
+    monkeypatch.setattr(race, "LATE", 0.0)
+    ran = a_race(commits, database)
+    ran._right(now - 10, "at the end", [DWS])
+    assert ran.score.wrong == {"at the end": [f"{DWS}: 1 rows too many, 2 missing"]}
+
+
 def test_each_contender_has_a_connector_of_its_own() -> None:
     root = checkout()
     assert root is not None
