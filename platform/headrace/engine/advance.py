@@ -37,6 +37,7 @@ from headrace.planner.strategies import (
 )
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.commits import Commit
+from headrace.store.frames import local
 from headrace.store.schema import STREAM
 from headrace.store.tables import Head
 
@@ -315,9 +316,12 @@ def _of_many(work: Work, refresh: Refresh) -> pa.Table | None:
 
 
 def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | None:
-    """The whole query once, its rows written by the driver."""
-    table, current = work.table, _current(spark, work, refresh.commit)
-    inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]
+    """The whole query once, over rows that the driver has, and written by it: Spark reads no files."""
+    table = work.table
+    rows_of = {
+        n: local(spark, work.heads[n].read(), u.store.schema.columns) for n, u in work.upstreams.items()
+    }
+    inputs = [rows_of[r.upstream] for r in table.spec.references]  # type: ignore[index]
     result = with_violations(run(spark, table.stored_query, inputs), table.spec).toArrow()
     if not result.num_rows:
         return None

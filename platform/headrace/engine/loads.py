@@ -82,9 +82,9 @@ class Loads:
         finally:
             with self._lock:
                 self._under_way.pop(source, None)
+        settle_beside(self.sessions, load.flows)
         for table in tables:
             self.views.renew(table)
-        settle_beside(self.sessions, load.flows)
         return LoadResult(source=source, loaded=True, lsn=done.lsn, rows=done.rows, seconds=done.seconds)
 
     def told(self, table: Table) -> list[str]:
