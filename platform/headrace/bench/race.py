@@ -151,9 +151,7 @@ class Race:
             self.score.updated, committed = self.database.update_all()
             self.score.bulk.append(self._right(committed, "after an update of all", [DWS]))
             self.tell(f"{self.contender.name}: {self.score.bulk[-1][DWS]:.1f} s")
-        removed = self.database.remove_some()
-        self._settled(removed)
-        self._compare("at the end", TABLES)
+        self._right(self.database.remove_some(), "at the end", TABLES)
 
     def _updates(self, seconds: float, first: int) -> dict[int, float]:
         """When each update was committed, by its turn."""
@@ -184,13 +182,12 @@ class Race:
         while True:
             taken = self._settled(since)
             wrong = self._differences(tables)
-            if not wrong or time.monotonic() > deadline:
+            if not wrong:
+                return taken
+            if time.monotonic() > deadline:
                 self.score.wrong.setdefault(when, []).extend(wrong)
                 return taken
             time.sleep(POLL_SECONDS)
-
-    def _compare(self, when: str, tables: Sequence[str]) -> None:
-        self.score.wrong.setdefault(when, []).extend(self._differences(tables))
 
     def _differences(self, tables: Sequence[str]) -> list[str]:
         compared = {table: self.database.compare(table, self.contender.rows(table)) for table in tables}

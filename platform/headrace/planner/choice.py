@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from headrace.spec.model import RefreshPolicy
 
@@ -132,8 +132,7 @@ class Decision:
         """What it teaches. A first load is no sample: nothing was compared."""
         if self.path == "load":
             return []
-        begun = self.path.partition(",")[0]
-        place: Place = "driver" if begun == "driver" else "arrow" if begun == "arrow" else "cluster"
+        place = cast("Place", self.path.partition(",")[0])
         features = Features(self.rows_in, self.driving, self.upstream, self.table, place)
         runs = {self.chosen: self.seconds, **self.shadow}
         return [Sample(name, features, seconds) for name, seconds in runs.items()]
