@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING"] = "INFO"
     spark_master: str = "local[*]"
     driver_memory: Memory = "2g"
+    snapshot_memory: Memory = Field(
+        default="512m", description="rows of snapshots that the warehouse server keeps at hand"
+    )
     kafka_memory: Memory = "512m"
     connect_memory: Memory = "640m"
 
@@ -232,6 +235,11 @@ class Settings(BaseSettings):
     @property
     def spark_connect_url(self) -> str:
         return f"sc://{LOOPBACK}:{self.spark_connect_port}"
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """`snapshot_memory` in bytes."""
+        return int(self.snapshot_memory[:-1]) << {"k": 10, "m": 20, "g": 30}[self.snapshot_memory[-1].lower()]
 
     def jars(self, group: Literal["spark", "kafka", "plugins"]) -> Path:
         """The folder of fetched JVM artifacts of one configuration of `deploy/ivy.xml`."""

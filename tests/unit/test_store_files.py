@@ -15,6 +15,7 @@ from headrace.errors import TransientError
 from headrace.store import files, logs
 from headrace.store.commits import Commit, latest
 from headrace.store.files import LoggedFile, logged_files, mergeable
+from headrace.store.lookup import SnapshotIndex
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
@@ -145,7 +146,7 @@ def test_look_ups_open_the_files_that_can_hold_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.store.snapshot.TARGET_BYTES", 20_000)
-    monkeypatch.setattr("headrace.store.lookup.MEMORY_ROWS", 0)
+    monkeypatch.setattr("headrace.store.resident.RESIDENT.budget", 0)
     table = made(tmp_path)
     ids = [(i * 7919) % 20_000 for i in range(20_000)]  # in no order
     rows = changes(table, *[("+I", i, f"{i}.00") for i in ids]).drop_columns(["_kind"])
@@ -170,14 +171,14 @@ def test_partitions_that_a_compaction_left_alone_are_not_read_again(
     table.adopt(table.snapshot.newest())
     new = changes(table, ("+I", 100, "1.00"), hour="h1").drop_columns(["_kind"])
     table.snapshot.overwrite_local(new, Commit("dwd.t", "compaction", 0), partitions=["h1"])
-    index = table._open_index(table.snapshot.newest())
     loaded: list[int] = []
-    load = type(index)._load
-    monkeypatch.setattr(type(index), "_load", lambda self, f: loaded.append(len(f)) or load(self, f))
-    index.inherit(table.head().index)
+    load = SnapshotIndex._load
+    monkeypatch.setattr(SnapshotIndex, "_load", lambda self, f: loaded.append(len(f)) or load(self, f))
+    table.adopt(table.snapshot.newest())
     assert loaded == [1]
     expected = sorted([*range(0, 10, 2), 100])
-    assert sorted(index.read().column("id").to_pylist()) == expected
+    assert sorted(table.head().read().column("id").to_pylist()) == expected
+    table.snapshot.overwrite_local(new, Commit("dwd.t", "compaction", 0), partitions=["h1"])
     table.adopt(table.snapshot.newest(), rows=new, partitions=["h1"])
     assert loaded == [1] and sorted(table.head().read().column("id").to_pylist()) == expected
     # rows of the wrong partitions are not believed

@@ -115,7 +115,9 @@ def _build(settings: Settings) -> tuple[Project, ManagedWarehouse]:
     # A mistake in a layer file is reported before Spark's seconds of loading begin.
     project = load_project(settings.project)
     from headrace.engine.warehouse import Warehouse
+    from headrace.store.resident import RESIDENT
 
+    RESIDENT.budget = settings.snapshot_bytes
     return project, Warehouse(project, settings, Catalog.in_directory(settings.state))
 
 

@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from headrace.store.resident import RESIDENT
 from headrace.store.schema import conform
 
 KeySet = set[tuple[Any, ...]]
@@ -136,12 +137,12 @@ def _without_nulls(left: pa.Table, right: pa.Table, name: str) -> tuple[pa.Table
     return flagged[0], flagged[1]
 
 
-MEMORY_ROWS = 1_000_000
-"""Rows up to which a snapshot is kept in memory: opening its files costs more than holding them."""
+FIXED_BYTES, TEXT_BYTES = 10, 24
+"""Of one value in memory, about."""
 
 
 class SnapshotIndex:
-    """The files of one snapshot version, with what their statistics say; small ones also their rows.
+    """The files of one snapshot version, with what their statistics say; its rows, too, where memory allows.
 
     Args:
         path: the snapshot's Delta table.
@@ -158,7 +159,7 @@ class SnapshotIndex:
         table = DeltaTable(str(path), version=version)
         actions = _actions(table)
         self._files = [self._file(path, action) for action in actions]
-        self._rows: pa.Table | None = None
+        self._left = False  # a newer version has the rows; a reader that is still here looks into the files
         self.partitions: set[Any] = {f.partition for f in self._files} if partition else set()
         self._paths: dict[Any, set[str]] = {}
         for file in self._files:
@@ -184,13 +185,23 @@ class SnapshotIndex:
         )
 
     def warm(self, rows: pa.Table | None = None) -> None:
-        """Hold the rows in memory where they fit.
+        """Hold the rows in memory where they find room: opening files costs more than holding them.
 
         Args:
             rows: the snapshot's rows, where the caller has them. Default: read them.
         """
-        if self._rows is None and self.count(None) <= MEMORY_ROWS:
-            self._rows = conform(self.read() if rows is None else rows, self._schema).combine_chunks()
+        if (
+            not self._left
+            and RESIDENT.get(self) is None
+            and RESIDENT.admits(self._estimate() if rows is None else rows.nbytes)
+        ):
+            RESIDENT.put(self, conform(self.read() if rows is None else rows, self._schema).combine_chunks())
+
+    def _estimate(self) -> int:
+        """Bytes of the rows in memory."""
+        texts = sum(not _is_fixed(field.type) for field in self._schema)
+        width = texts * TEXT_BYTES + (len(self._schema) - texts) * FIXED_BYTES
+        return max(self.count(None) * width, self.size(None))
 
     def inherit(
         self, previous: SnapshotIndex, rows: pa.Table | None = None, partitions: Collection[Any] | None = None
@@ -200,18 +211,20 @@ class SnapshotIndex:
         Args:
             rows: the rows of `partitions` (all where None), where the caller has them.
         """
-        if previous._rows is None or self._partition is None or self.count(None) > MEMORY_ROWS:
+        held = RESIDENT.take(previous)
+        previous._left = True
+        if held is None or self._partition is None:
             self.warm(rows if partitions is None else None)
             return
         places = set(self._paths) | set(previous._paths)
         changed = {p for p in places if self._paths.get(p) != previous._paths.get(p)}
-        kept = previous._rows.filter(pc.invert(self._lies_in(previous._rows, changed)))
+        kept = held.filter(pc.invert(self._lies_in(held, changed)))
         if rows is None or not (partitions is None or changed <= set(partitions)):
             fresh = self._load([f.fragment for f in self._files if f.partition in changed])
         else:
             fresh = conform(rows, self._schema)
             fresh = fresh.filter(self._lies_in(fresh, changed))
-        self._rows = pa.concat_tables([kept, fresh]).combine_chunks()
+        RESIDENT.put(self, pa.concat_tables([kept, fresh]).combine_chunks())
 
     def _lies_in(self, rows: pa.Table, partitions: Collection[Any]) -> pa.ChunkedArray:
         kind = self._schema.field(self._partition).type
@@ -226,8 +239,8 @@ class SnapshotIndex:
     def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
         """Rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
         self.warm()
-        if self._rows is not None:
-            return semi_join(self._rows, columns, keys)
+        if (held := RESIDENT.get(self)) is not None:
+            return semi_join(held, columns, keys)
         fragments = self.fragments(columns, keys)
         if not fragments:
             return self._schema.empty_table()
@@ -242,8 +255,8 @@ class SnapshotIndex:
 
     def read(self) -> pa.Table:
         """All rows."""
-        if self._rows is not None:
-            return self._rows
+        if (held := RESIDENT.get(self)) is not None:
+            return held
         return self._load([f.fragment for f in self._files])
 
     def _load(self, fragments: list[ds.Fragment]) -> pa.Table:
@@ -297,3 +310,7 @@ def _sorted(values: set[Any]) -> list[Any] | None:
         return sorted(values)
     except TypeError:  # NULL among them
         return None
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
