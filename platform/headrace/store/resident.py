@@ -63,7 +63,9 @@ class Resident:
             return held.rows if held is not None else None
 
     def admits(self, size: int) -> bool:
-        """Whether so many bytes find room, or would once idle rows are gone."""
+        """Whether so many bytes, at most half of all, find room, or would once idle rows are gone."""
+        if size > self.budget / 2:
+            return False
         now = self._clock()
         with self._lock:
             busy = sum(h.rows.nbytes for h in self._held.values() if now - h.used <= IDLE_SECONDS)
