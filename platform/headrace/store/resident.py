@@ -45,7 +45,7 @@ class Resident:
     def bytes(self) -> int:
         """Held now."""
         with self._lock:
-            return sum(held.rows.nbytes for held in self._held.values())
+            return sum(held.rows.nbytes for held in list(self._held.values()))
 
     def get(self, owner: object) -> pa.Table | None:
         """The owner's rows, None where they are not held."""
@@ -68,7 +68,8 @@ class Resident:
             return False
         now = self._clock()
         with self._lock:
-            busy = sum(h.rows.nbytes for h in self._held.values() if now - h.used <= IDLE_SECONDS)
+            held = list(self._held.values())  # an owner may be forgotten at any moment
+            busy = sum(h.rows.nbytes for h in held if now - h.used <= IDLE_SECONDS)
         return busy + size <= self.budget
 
     def put(self, owner: object, rows: pa.Table) -> bool:
@@ -77,10 +78,10 @@ class Resident:
             self.take(owner)
             if not self.admits(rows.nbytes):
                 return False
-            for other in sorted(self._held, key=lambda i: self._held[i].used):
+            for other, _ in sorted(list(self._held.items()), key=lambda item: item[1].used):
                 if self.bytes + rows.nbytes <= self.budget:
                     break
-                del self._held[other]
+                self._held.pop(other, None)
             self._held[id(owner)] = _Held(rows, self._clock())
             weakref.finalize(owner, self._held.pop, id(owner), None)
             return True
