@@ -78,7 +78,7 @@ class Resident:
             self.take(owner)
             if not self.admits(rows.nbytes):
                 return False
-            for other, _ in sorted(list(self._held.items()), key=lambda item: item[1].used):
+            for other, _ in sorted(self._held.copy().items(), key=lambda item: item[1].used):
                 if self.bytes + rows.nbytes <= self.budget:
                     break
                 self._held.pop(other, None)
