@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
-def test_the_jvm_reads_the_archive_that_the_set_up_made(spark: SparkSession) -> None:
+def test_the_jvm_reads_the_archive_that_was_made_for_it(spark: SparkSession) -> None:
     made = archive(Settings(project=ROOT))
     assert made.is_file()
     mapped = Path(f"/proc/{spark._jvm.ProcessHandle.current().pid()}/maps").read_text()

@@ -1,7 +1,8 @@
 """A class data archive (JEP 350) for the warehouse's JVM: Spark's classes, read and verified once.
 
-Made when a checkout is set up, by a run that does a little of everything that the server does. The JVM checks
-itself that the archive fits it and its class path; where it does not, it starts without.
+Made when a checkout is set up, by a run that does a little of everything that the server does, and again
+where the stack starts with another Java or other jars. The JVM checks itself that the archive fits it and its
+class path; where it does not, it starts without.
 """
 
 from __future__ import annotations
@@ -10,18 +11,16 @@ import hashlib
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from headrace.services.java import find_java
 from headrace.settings import Settings
-from headrace.store.frames import local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,19 +65,42 @@ def options(settings: Settings) -> str:
     return f"-XX:SharedArchiveFile={found} {QUIET}" if found.is_file() else ""
 
 
+def renew(settings: Settings, report: Callable[[str], None]) -> None:
+    """Make the archive, in a process of its own, where there is none for this Java and these jars.
+
+    A set-up that could not make one is not repeated here.
+
+    Args:
+        report: is told when it begins.
+    """
+    wanted = archive(settings)
+    if wanted.is_file() or _log(wanted).is_file():
+        return
+    report("making a class data archive for this Java and these jars, with which it starts faster")
+    home = {"HEADRACE_HOME": str(settings.home)}
+    subprocess.run(
+        [sys.executable, "-m", __spec__.name], env=os.environ | home, cwd=settings.project, check=False
+    )
+
+
+def _log(wanted: Path) -> Path:
+    """What the JVM that made this archive, or failed to, has printed."""
+    return wanted.with_suffix(".log")
+
+
 def ensure(settings: Settings) -> None:
     """Make the archive where it is missing. Runs a JVM of its own, so no session may be there yet."""
     wanted = archive(settings)
     if wanted.is_file():
         return
-    wanted.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="making-", dir=wanted.parent) as made:
         folder = Path(made)
         _run(settings.model_copy(update={"project": folder, "data": folder}), folder / wanted.name)
         if (folder / wanted.name).is_file():
             # Those of other checkouts that share this home begin otherwise.
-            for old in wanted.parent.glob(f"{wanted.name.partition('-')[0]}-*.jsa"):
-                old.unlink()
+            for old in wanted.parent.glob(f"{wanted.name.partition('-')[0]}-*"):
+                if old.stem != wanted.stem:
+                    old.unlink()
             (folder / wanted.name).rename(wanted)
 
 
@@ -100,6 +122,10 @@ def _run(settings: Settings, target: Path) -> None:
 
 def _exercise(spark: SparkSession, folder: Path) -> None:
     """Some of each kind of work: files, joins, windows, JSON, Arrow, a streaming query."""
+    import pyarrow as pa
+
+    from headrace.store.frames import local
+
     rows = pa.table({"id": pa.array(range(100), pa.int64()), "text": [f'{{"n": {n}}}' for n in range(100)]})
     frame = local(spark, rows, (("id", "bigint"), ("text", "string"))).selectExpr(
         "id", "text", "id % 7 AS part", "CAST(id AS DECIMAL(12, 2)) AS amount", "current_timestamp() AS at"
@@ -132,7 +158,8 @@ def _exercise(spark: SparkSession, folder: Path) -> None:
 def main() -> int:
     """Make the archive of this checkout. It is for speed alone: a failure is told and forgiven."""
     settings = Settings.load(Path.cwd())
-    log = settings.home / "classes.log"
+    log = _log(archive(settings))
+    log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _output_to(log):
             ensure(settings)

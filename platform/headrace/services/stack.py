@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 import psutil
 from supervisor.states import ProcessStates
 
+from headrace.engine import class_data
 from headrace.errors import HeadraceError, TerminalError, did_you_mean
 from headrace.services import health, postgres, processes, runtime
 from headrace.services.catalogue import SERVICES, Service, with_needs
@@ -69,7 +70,7 @@ class Stack:
         report = on_progress or (lambda name, message: None)
         chosen = self.chosen(only)
         with self._lock():
-            self._prerequisites(report)
+            self._prerequisites(chosen, report)
             known = self.supervisor.processes()
             if not known and not self.supervisor.running:
                 self._end_orphans()
@@ -149,9 +150,11 @@ class Stack:
                 raise TerminalError(f"there is no service `{name}`; {did_you_mean(name, SERVICES)}")
         return list(names)
 
-    def _prerequisites(self, report: OnProgress) -> None:
+    def _prerequisites(self, chosen: Collection[ServiceName], report: OnProgress) -> None:
         find_java()
         runtime.ensure(self.settings.home, lambda message: report("kafka", message))
+        if "warehouse" in chosen:
+            class_data.renew(self.settings, lambda message: report("warehouse", message))
 
     def _start_all(self, chosen: Collection[ServiceName], report: OnProgress) -> None:
         """Each as soon as what it needs is healthy. What started stays up where another fails."""
