@@ -81,3 +81,15 @@ def test_derived_tables_catch_up_once_where_no_micro_batch_follows_the_start(
     flow.settle_where_quiet()
     flow.settle_where_quiet()
     assert settled == [-1]
+
+
+def test_a_micro_batch_leaves_the_cores_to_statements_unless_a_comparison_waits_for_it(flow: Any) -> None:
+    waited: list[float] = []
+    flow._sessions.statements = SimpleNamespace(wait=waited.append)
+    flow._pace = SimpleNamespace(pause=lambda: 0.7)
+    flow._query = None  # stopping: nothing more is read
+    flow._process(None, 1)
+    assert waited == [0.7]
+    flow.cuts = SimpleNamespace(awaited=True)
+    flow._process(None, 2)
+    assert waited == [0.7]

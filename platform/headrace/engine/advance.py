@@ -304,9 +304,9 @@ def _by_arrow(table: Table, deltas: Mapping[TableName, Delta]) -> bool:
 
 
 def _of_many(work: Work, refresh: Refresh) -> pa.Table | None:
-    """The table's change, where `_by_arrow`."""
+    """The table's change, where the choice was made for this place and fell on its own strategy."""
     spark, table, strategy = work.sessions.batch, work.table, refresh.strategy
-    if strategy is not table.plan.strategy or not _by_arrow(table, work.deltas):
+    if refresh.features.place != "arrow" or strategy is not table.plan.strategy:
         return None
     [delta] = work.deltas.values()
     upstream = work.upstreams[delta.table]

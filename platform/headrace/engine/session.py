@@ -82,8 +82,8 @@ def build_session(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Beyond it rows of the driver stay Arrow until a task reads them. As Java rows, up to Spark's own 48m,
-        # they take ten times the memory: 900,000 rows of four columns 411 MB of the heap instead of 39.
+        # Beyond it the driver's rows stay Arrow until a task reads them. As Java rows, up to Spark's own 48m,
+        # they take ten times the memory: 900,000 rows of four columns 411 MB of the heap, not 39.
         "spark.sql.execution.arrow.localRelationThreshold": "4m",
         # No table here has buckets; where this is on, Spark clones the session for each frame that is kept.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
