@@ -13,7 +13,7 @@ from headrace.errors import TransientError, UnknownName
 from headrace.planner import Plan, analyze
 from headrace.planner.extract import Upstream, extract
 from headrace.planner.lint import Finding, lint
-from headrace.planner.modes import refresh_mode
+from headrace.planner.modes import refresh_modes
 from headrace.planner.uniqueness import copied_types
 from headrace.results import Explanation, RefreshDecision
 from headrace.spec import Project, SourceTable, TableSpec, load_project
@@ -56,9 +56,9 @@ def plan_project(settings: Settings) -> PlannedProject:
     raise_all([f.error() for f in findings if f.level == "error"])
     notes += [f"warning: {finding}" for finding in findings]
     threshold = timedelta(seconds=settings.continuous_threshold_seconds)
-    planned = []
+    planned, modes = [], refresh_modes(known.project, threshold)
     for spec in known.project.tables.values():
-        mode, mode_reason = refresh_mode(spec, threshold, known.project)
+        mode, mode_reason = modes[spec.name]
         plan = known.plan(spec)
         planned.append(
             PlannedTable(
@@ -95,7 +95,7 @@ def explain_table(settings: Settings, table: str, *, history: bool = False) -> E
         hint = "whether its order holds a key is not known while the source does not answer: `headrace up`"
         raise_all([replace(f, suggestion=f"{f.suggestion}; {hint}").error() for f in unsure])
     threshold = timedelta(seconds=settings.continuous_threshold_seconds)
-    mode, mode_reason = refresh_mode(spec, threshold, known.project)
+    mode, mode_reason = refresh_modes(known.project, threshold)[spec.name]
     plan = known.plan(spec)
     return Explanation(
         table=str(spec.name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from headrace.catalog.catalog import CatalogRow
@@ -95,3 +96,9 @@ def describe_table(table: Table, status: TableStatus) -> dict[str, Any]:
         "changelog": str(table.store.changelog.path),
         **status.model_dump(),
     }
+
+
+def listing(statuses: Iterable[TableStatus]) -> list[dict[str, Any]]:
+    """`SHOW MATERIALIZED TABLES`."""
+    shown = ("table", "mode", "state", "strategy", "rows")
+    return [{name: getattr(status, name) for name in shown} for status in statuses]

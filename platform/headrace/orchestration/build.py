@@ -14,7 +14,7 @@ from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.partitions import DEFAULT_START
 from headrace.orchestration.specs import source_spec, table_spec
 from headrace.orchestration.streams import streams_sensor
-from headrace.planner.modes import effective_freshness, refresh_mode
+from headrace.planner.modes import effective_freshness, refresh_modes
 from headrace.quality.suites import suite_of
 from headrace.settings import Settings
 from headrace.spec import load_project
@@ -35,12 +35,13 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
         source_spec(source, project.connectors[source.source].config) for source in sorted(project.sources())
     ]
+    modes = refresh_modes(project, threshold)
     checks: list[dg.AssetChecksDefinition] = []
     tables = {}
     for name, spec in project.tables.items():
         asset = table_spec(
             spec,
-            mode=refresh_mode(spec, threshold, project)[0],
+            mode=modes[name][0],
             freshness=effective_freshness(spec, project),
             tables=project.tables,
             start=start,
