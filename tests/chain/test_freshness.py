@@ -63,6 +63,10 @@ def test_what_was_set_outlives_the_server(shop: Shop) -> None:
     after = shop.status()
     assert (after[REPORT].mode, after[REPORT].declared_freshness) == ("INCREMENTAL", 172_800)
     assert after["dws.top_products"].mode == "FULL"
+    described = shop.client.run(f"DESCRIBE MATERIALIZED TABLE {REPORT}").result
+    assert described["altered"] == {
+        "FRESHNESS": {"value": "INTERVAL '2' DAY", "file": "INTERVAL '30' SECOND"}
+    }
 
     back = alter(shop, "RESET FRESHNESS")
     assert (back.freshness, back.mode) == ("INTERVAL '30' SECOND", "CONTINUOUS")

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -334,13 +334,17 @@ class Flow:
 
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
-        if table.name in self._underway or self._query is None or not self._behind(table):
+        if table.name in self._underway or self._query is None or not self._registry.behind(table):
             return
         self._underway.add(table.name)
         pause = self._trailed.get(table.name, 0.0) + self._pace.between(table) - time.monotonic()
-        timer = threading.Timer(max(0.0, pause), self._trailing.submit, (self._catch_up, table))
+        timer = threading.Timer(max(0.0, pause), self._catch_up_in_pool, (table,))
         timer.daemon = True
         timer.start()
+
+    def _catch_up_in_pool(self, table: Table) -> None:
+        with suppress(RuntimeError):  # closed meanwhile
+            self._trailing.submit(self._catch_up, table)
 
     def _catch_up(self, table: Table) -> None:
         self._trailed[table.name] = time.monotonic()
@@ -353,10 +357,6 @@ class Flow:
         for trailing in self.tables:
             if trailing.spec.source is None and trailing.name in self.active and self._pace.trails(trailing):
                 self._trail(trailing)
-
-    def _behind(self, table: Table) -> bool:
-        upstreams = self._registry.upstreams(table).items()
-        return any(u.store.version > table.reached.get(str(n), 0) for n, u in upstreams)
 
     def _advance(
         self,

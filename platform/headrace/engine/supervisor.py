@@ -76,7 +76,7 @@ class Supervisor:
     _retries: dict[str, _Retry] = field(default_factory=dict)
     _retained: dict[TableName, float] = field(default_factory=dict)
     _compacted: dict[TableName, float] = field(default_factory=dict)
-    _due_at: dict[TableName, float] = field(default_factory=dict)
+    _refreshed: dict[TableName, float] = field(default_factory=dict)
     _arranging: threading.RLock = field(default_factory=threading.RLock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -146,15 +146,16 @@ class Supervisor:
     def declare(self, spec: TableSpec) -> list[Table]:
         """Follow another declaration of a table: tables join or leave flows, or go at another pace.
 
-        Nothing is lost and nothing comes twice: every table goes on from its recorded frontier.
+        Nothing is lost and nothing comes twice: every table goes on from its recorded frontier. One call at a
+        time.
 
         Returns:
             The tables that have another mode now.
         """
+        moved = self.arrangement.declare(spec)
+        for table in self.arrangement.unschedule():
+            self._come_near(table)
         with self._arranging:
-            moved = self.arrangement.declare(spec)
-            for table in self.arrangement.unschedule():
-                self._come_near(table)
             plans = self.arrangement.plans()
             for flow in self.arrangement.end(plans):
                 self._retries.pop(flow.name, None)
@@ -163,8 +164,7 @@ class Supervisor:
                 self._arrange(plan)
             for table in self.arrangement.schedule():
                 log.info("%s is refreshed on a schedule: %s", table.name, table.mode_reason)
-            self._due_at.clear()
-            return moved
+        return moved
 
     def _come_near(self, table: Table) -> None:
         """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
@@ -259,7 +259,7 @@ class Supervisor:
         use_pool(self.sessions.batch, "batch")
         while not self._stop.wait(TICK):
             for table in list(self.arrangement.scheduled):
-                if self._stop.is_set() or time.monotonic() < self._due_at.get(table.name, 0.0):
+                if self._stop.is_set() or not self._is_due(table):
                     continue
                 if self.catalog.desired(table.name) != "RUNNING":
                     continue
@@ -273,8 +273,12 @@ class Supervisor:
                         log.exception("refresh of %s", table.name)
                     lost = isinstance(error, NeedsResync)
                     self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
-                seconds = table.freshness.total_seconds() if table.freshness else LONGEST_RETRY
-                self._due_at[table.name] = time.monotonic() + seconds / 2
+                self._refreshed[table.name] = time.monotonic()
+
+    def _is_due(self, table: Table) -> bool:
+        last = self._refreshed.get(table.name)
+        seconds = table.freshness.total_seconds() if table.freshness else LONGEST_RETRY
+        return last is None or time.monotonic() >= last + seconds / 2
 
     # -- compaction ---------------------------------------------------------------------------------------
 

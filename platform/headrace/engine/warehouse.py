@@ -385,7 +385,7 @@ class Warehouse:
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
-        return describe_table(found, self._status(found, {}))
+        return describe_table(found, self._status(found, {}), self._catalog.alterations.of(found.name))
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         letters = self._dead_letters.count(str(table.name))
