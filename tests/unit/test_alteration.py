@@ -10,9 +10,10 @@ import pytest
 from planner_support import write_table
 
 from headrace.catalog import Catalog
+from headrace.declared import load_declared
 from headrace.engine.alter import with_alterations
 from headrace.errors import TerminalError
-from headrace.spec import Project
+from headrace.spec import Project, load_project
 from headrace.spec.alteration import Alteration, altered, check_alteration, declared, freshness_text
 from headrace.spec.model import RefreshMode, TableName
 
@@ -76,6 +77,25 @@ def test_a_table_that_is_gone_takes_its_alterations_along(tmp_path: Path, catalo
     catalog.alterations.set(Alteration(TableName("dws", "gone"), "FRESHNESS", "DOWNSTREAM", ""))
     assert with_alterations(project(tmp_path), catalog.alterations) == project(tmp_path)
     assert catalog.alterations.all() == []
+
+
+def test_who_only_reads_the_catalog_leaves_it_as_it_is(tmp_path: Path) -> None:
+    connector = tmp_path / "deploy" / "connectors" / "shop.json"
+    connector.parent.mkdir(parents=True)
+    connector.write_text(Path(__file__).parents[2].joinpath("deploy/connectors/shop.json").read_text())
+    write_table(tmp_path, "SELECT * FROM shop.public.orders", key="", name="stg.orders")
+    project(tmp_path)
+    state = tmp_path / "state"
+    files, nothing = load_declared(tmp_path, state)
+    assert files == load_project(tmp_path) and nothing == [] and not state.exists()
+    set_ = Alteration(ORDERS, "FRESHNESS", "INTERVAL '1' DAY", "INTERVAL '10' SECOND")
+    outdated = Alteration(ORDERS, "REFRESH_MODE", "FULL", "CONTINUOUS")
+    catalog = Catalog.in_directory(state)
+    catalog.alterations.set(set_)
+    catalog.alterations.set(outdated)
+    found, alterations = load_declared(tmp_path, state)
+    assert found.tables[ORDERS] == replace(files.tables[ORDERS], freshness=timedelta(days=1))
+    assert alterations == [set_] and catalog.alterations.all() == [set_, outdated]
 
 
 def test_a_stg_table_streams(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
 import sqlalchemy as sa
 
 from headrace.catalog.schema import alteration as a
-from headrace.spec.alteration import Alteration, Property
+from headrace.spec import Project
+from headrace.spec.alteration import Alteration, Property, altered, declared
 from headrace.spec.model import TableName
 
 
@@ -23,6 +25,17 @@ class Alterations:
         select = sa.select(a).order_by(a.c.table_name, a.c.property)
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return [_alteration(row) for row in connection.execute(select).mappings()]
+
+    def applied(self, project: Project) -> tuple[Project, list[Alteration]]:
+        """The project as statements have altered it, and what counts no more: its file is the newer word."""
+        tables, outdated = dict(project.tables), []
+        for found in self.all():
+            spec = project.tables.get(found.table)
+            if spec is not None and declared(spec, found.what) == found.over:
+                tables[found.table] = altered(tables[found.table], [found])
+            else:
+                outdated.append(found)
+        return replace(project, tables=tables), outdated
 
     def of(self, table: TableName) -> list[Alteration]:
         """Of one table."""

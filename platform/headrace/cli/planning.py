@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.output import duration
+from headrace.declared import load_declared
 from headrace.errors import TransientError, UnknownName
 from headrace.planner import Plan, analyze
 from headrace.planner.extract import Upstream, extract
@@ -16,7 +17,7 @@ from headrace.planner.lint import Finding, lint
 from headrace.planner.modes import refresh_modes
 from headrace.planner.uniqueness import copied_types
 from headrace.results import Explanation, RefreshDecision
-from headrace.spec import Project, SourceTable, TableSpec, load_project
+from headrace.spec import Project, SourceTable, TableSpec
 from headrace.spec.columns import check_columns
 from headrace.spec.project import raise_all
 from headrace.store.commits import HISTORY, decisions, newest
@@ -137,8 +138,13 @@ class _Known:
 
 def _known(settings: Settings) -> tuple[_Known, list[str]]:
     """The project's tables, and what to tell where something of them is not known."""
-    project = load_project(settings.project)
+    project, alterations = load_declared(settings.project, settings.state)
     sources, notes = _sources(settings, project)
+    notes += [
+        f"{a.table}: a statement has set {a.what} = {a.value}"
+        + (f"; its file says {a.over}" if a.over else "")
+        for a in alterations
+    ]
     columns: dict[Upstream, tuple[str, ...]] = {table: schema.names for table, schema in sources.items()}
     columns.update(check_columns(project, {table: schema.names for table, schema in sources.items()}).items())
     keys: dict[Upstream, tuple[str, ...]] = {t: s.key for t, s in sources.items()}

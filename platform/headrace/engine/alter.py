@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from headrace.catalog import Catalog
 from headrace.catalog.alterations import Alterations
@@ -25,15 +24,11 @@ log = logging.getLogger(__name__)
 
 def with_alterations(project: Project, alterations: Alterations) -> Project:
     """The project as statements have altered it. What a file says otherwise since then is dropped."""
-    tables = dict(project.tables)
-    for found in alterations.all():
-        spec = project.tables.get(found.table)
-        if spec is not None and declared(spec, found.what) == found.over:
-            tables[found.table] = altered(tables[found.table], [found])
-            continue
+    project, outdated = alterations.applied(project)
+    for found in outdated:
         log.warning("%s: %s = %s counts no more: its file changed", found.table, found.what, found.value)
         alterations.drop(found.table, found.what)
-    return replace(project, tables=tables)
+    return project
 
 
 def alter(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from headrace.declared import load_declared
 from headrace.orchestration.assets import asset_of
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.control import control_jobs
@@ -17,7 +18,6 @@ from headrace.orchestration.streams import streams_sensor
 from headrace.planner.modes import effective_freshness, refresh_modes
 from headrace.quality.suites import suite_of
 from headrace.settings import Settings
-from headrace.spec import load_project
 
 
 def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Definitions:
@@ -30,8 +30,9 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
         SpecError: a layer file, a connector or a checks file is wrong, with file and line.
     """
     directory = directory.resolve()
-    project = load_project(directory)
-    threshold = timedelta(seconds=Settings.load(directory).continuous_threshold_seconds)
+    settings = Settings.load(directory)
+    project, _ = load_declared(directory, settings.state)
+    threshold = timedelta(seconds=settings.continuous_threshold_seconds)
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
         source_spec(source, project.connectors[source.source].config) for source in sorted(project.sources())
     ]
