@@ -35,6 +35,17 @@ class TableStatus(BaseModel):
     frontier: dict[str, Any] = {}
 
 
+class AlterResult(BaseModel):
+    """`ALTER … SET` and `RESET`: what the table is to be now, and which tables' modes followed."""
+
+    table: str
+    freshness: str = Field(description="as a layer file says it")
+    mode: str
+    mode_reason: str
+    file: str = Field(description="what the table's file says of what was altered; empty for nothing")
+    moved: dict[str, str] = Field(default={}, description="new mode of every table that has another one now")
+
+
 class RefreshResult(BaseModel):
     table: str
     start: str

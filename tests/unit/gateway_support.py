@@ -21,6 +21,7 @@ from headrace.gateway.service import Service
 from headrace.gateway.statements import Start
 from headrace.progress import Progress
 from headrace.results import (
+    AlterResult,
     CascadeResult,
     CascadeTable,
     ChangePage,
@@ -187,6 +188,12 @@ class FakeWarehouse:
     ) -> list[ConstraintResult]:
         self.calls.append(("check", table, start, end))
         return self.constraints
+
+    def alter(self, table: str, what: str, value: str | None) -> AlterResult:
+        self.calls.append(("alter", table, what, value))
+        return AlterResult(
+            table=table, freshness=value or "", mode="INCREMENTAL", mode_reason="", file="DOWNSTREAM"
+        )
 
     def suspend(self, table: str) -> None:
         self.calls.append(("suspend", table))

@@ -18,6 +18,7 @@ from gateway_support import Gateway, free_port, serve, write_project
 from typer.testing import CliRunner
 
 import headrace
+from headrace.catalog import Catalog
 from headrace.cli.main import app
 from headrace.errors import TerminalError
 from headrace.gateway.client import GatewayClient
@@ -25,6 +26,9 @@ from headrace.planner.choice import Decision
 from headrace.results import ConstraintResult, DifferingRow, ParityResult, Repaired
 from headrace.services.stack import Stack
 from headrace.services.status import ServiceStatus
+from headrace.settings import Settings
+from headrace.spec import load_project
+from headrace.spec.alteration import Alteration, declared
 from headrace.store.commits import Commit
 from headrace.subscription import batches
 
@@ -450,6 +454,16 @@ def test_plan_lists_tables_and_refuses_what_is_wrong(stopped: Cli, monkeypatch: 
         ("stg.users", "CONTINUOUS", None),
     ]
     assert "the source does not answer" in found["notes"][0]
+    assert not (stopped.project / ".headrace" / "data" / "state" / "catalog.db").exists()
+    settings = Settings.load(stopped.project)
+    catalog = Catalog.in_directory(settings.state)
+    users = load_project(stopped.project).table("stg.users")
+    said = declared(users, "FRESHNESS")
+    catalog.alterations.set(Alteration(users.name, "FRESHNESS", "INTERVAL '1' DAY", said))
+    found = json.loads(stopped("plan", "--json"))
+    assert [(t["table"], t["freshness"]) for t in found["tables"]][1] == ("stg.users", "24 h")
+    told = f"stg.users: a statement has set FRESHNESS = INTERVAL '1' DAY; its file says {said}"
+    assert told in found["notes"]
     (stopped.project / "layers" / "stg" / "users.sql").write_text("CREATE MATERIALISED TABLE stg.users")
     stopped("plan", code=2)
     assert "users.sql:1:8: " in stopped.stderr

@@ -13,8 +13,12 @@ import pytest
 from dagster.components.testing.utils import component_defs
 from definitions_support import write_project
 
+from headrace.catalog import Catalog
 from headrace.errors import SpecError
 from headrace.orchestration.build import build_definitions
+from headrace.settings import Settings
+from headrace.spec.alteration import Alteration
+from headrace.spec.model import TableName
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,6 +104,15 @@ def test_freshness_and_mode_follow_from_the_file(project: Path) -> None:
     assert specs["dws/user_day"].freshness_policy.fail_window.to_timedelta() == timedelta(days=1)
     assert specs["dws/user_day"].tags["refresh_mode"] != "CONTINUOUS"
     assert specs["stg/users"].metadata["declared_freshness"] == "10 s (of dws.user_hour)"
+
+
+def test_what_a_statement_has_set_is_shown(project: Path) -> None:
+    name = TableName("dws", "user_hour")
+    alterations = Catalog.in_directory(Settings.load(project).state).alterations
+    alterations.set(Alteration(name, "FRESHNESS", "INTERVAL '2' DAY", "INTERVAL '10' SECOND"))
+    specs = {s.key.to_user_string(): s for s in build_definitions(project).resolve_all_asset_specs()}
+    assert specs["dws/user_hour"].freshness_policy.fail_window.to_timedelta() == timedelta(days=2)
+    assert specs["dws/user_hour"].tags["refresh_mode"] == "INCREMENTAL"
 
 
 def test_code_version_ignores_layout_and_sees_the_query(project: Path) -> None:

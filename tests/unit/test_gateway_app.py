@@ -118,6 +118,14 @@ def test_a_result_of_many_batches_and_an_empty_one(client: GatewayClient, gatewa
         ("CHECK stg.users", ("check", "stg.users", None, None)),
         ("ALTER MATERIALIZED TABLE stg.users SUSPEND", ("suspend", "stg.users")),
         ("ALTER MATERIALIZED TABLE stg.users RESUME", ("resume", "stg.users")),
+        (
+            "ALTER MATERIALIZED TABLE stg.users SET FRESHNESS = INTERVAL '1' DAY",
+            ("alter", "stg.users", "FRESHNESS", "INTERVAL '1' DAY"),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users RESET REFRESH_MODE",
+            ("alter", "stg.users", "REFRESH_MODE", None),
+        ),
         ("CHANGES stg.users FROM VERSION 5", ("changes", "stg.users", 5, None)),
         ("CHANGES stg.users FROM LATEST READER 'audit'", ("changes", "stg.users", "LATEST", "audit")),
         ("DROP READER 'audit' ON stg.users", ("drop_reader", "audit", "stg.users")),

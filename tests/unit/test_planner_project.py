@@ -13,7 +13,7 @@ from headrace.planner import analyze
 from headrace.planner.backfill import plan_backfill
 from headrace.planner.flows import FlowPlan, group
 from headrace.planner.lint import lint
-from headrace.planner.modes import refresh_mode
+from headrace.planner.modes import refresh_mode, refresh_modes
 from headrace.spec import Project, load_project
 from headrace.spec.columns import check_columns
 from headrace.spec.model import RefreshMode, SourceTable, TableName
@@ -69,6 +69,16 @@ def project(directory: Path, **freshness: str) -> Project:
 def test_mode(tmp_path: Path, freshness: dict[str, str], table: str, mode: RefreshMode, reason: str) -> None:
     found = project(tmp_path, **freshness)
     assert refresh_mode(found.table(table), THRESHOLD, found) == (mode, reason)
+
+
+def test_nothing_streams_that_reads_only_scheduled_tables(tmp_path: Path) -> None:
+    found = project(tmp_path, b="INTERVAL '1' DAY", c="INTERVAL '10' SECOND", y="INTERVAL '10' SECOND")
+    modes = refresh_modes(found, THRESHOLD)
+    assert {str(n) for n, (mode, _) in modes.items() if mode is CONTINUOUS} == {"stg.x", "dws.y"}
+    assert modes[name("dws.c")] == (
+        INCREMENTAL,
+        "freshness 10 s is within 1800 s, but all that it reads is refreshed on a schedule",
+    )
 
 
 def test_flows_are_the_connected_continuous_tables(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Literal, Self, cast
 
 import sqlalchemy as sa
 
+from headrace.catalog.alterations import Alterations
 from headrace.catalog.readers import Readers
 from headrace.catalog.schema import SCHEMA_VERSION, materialized_table, metadata, open_engine, schema_version
 from headrace.errors import TerminalError, UnknownName, did_you_mean
@@ -51,6 +52,7 @@ class Catalog:
         self._engine = open_engine(parsed)
         self._create()
         self.readers = Readers(self._engine)
+        self.alterations = Alterations(self._engine)
 
     @classmethod
     def in_directory(cls, state: Path) -> Self:

@@ -45,6 +45,16 @@ reader = sa.Table(
     sa.Column("expired", sa.Boolean, nullable=False),
 )
 
+alteration = sa.Table(
+    "alteration",
+    metadata,
+    sa.Column("table_name", sa.String(127), primary_key=True),
+    sa.Column("property", sa.String(16), primary_key=True),
+    sa.Column("value", sa.String(63), nullable=False),
+    sa.Column("over", sa.String(63), nullable=False),
+    sa.Column("altered_at", sa.DateTime, nullable=False),  # UTC
+)
+
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.output import duration
+from headrace.declared import load_declared
 from headrace.errors import TransientError, UnknownName
 from headrace.planner import Plan, analyze
 from headrace.planner.extract import Upstream, extract
 from headrace.planner.lint import Finding, lint
-from headrace.planner.modes import refresh_mode
+from headrace.planner.modes import refresh_modes
 from headrace.planner.uniqueness import copied_types
 from headrace.results import Explanation, RefreshDecision
-from headrace.spec import Project, SourceTable, TableSpec, load_project
+from headrace.spec import Project, SourceTable, TableSpec
 from headrace.spec.columns import check_columns
 from headrace.spec.project import raise_all
 from headrace.store.commits import HISTORY, decisions, newest
@@ -56,9 +57,9 @@ def plan_project(settings: Settings) -> PlannedProject:
     raise_all([f.error() for f in findings if f.level == "error"])
     notes += [f"warning: {finding}" for finding in findings]
     threshold = timedelta(seconds=settings.continuous_threshold_seconds)
-    planned = []
+    planned, modes = [], refresh_modes(known.project, threshold)
     for spec in known.project.tables.values():
-        mode, mode_reason = refresh_mode(spec, threshold, known.project)
+        mode, mode_reason = modes[spec.name]
         plan = known.plan(spec)
         planned.append(
             PlannedTable(
@@ -95,7 +96,7 @@ def explain_table(settings: Settings, table: str, *, history: bool = False) -> E
         hint = "whether its order holds a key is not known while the source does not answer: `headrace up`"
         raise_all([replace(f, suggestion=f"{f.suggestion}; {hint}").error() for f in unsure])
     threshold = timedelta(seconds=settings.continuous_threshold_seconds)
-    mode, mode_reason = refresh_mode(spec, threshold, known.project)
+    mode, mode_reason = refresh_modes(known.project, threshold)[spec.name]
     plan = known.plan(spec)
     return Explanation(
         table=str(spec.name),
@@ -137,8 +138,13 @@ class _Known:
 
 def _known(settings: Settings) -> tuple[_Known, list[str]]:
     """The project's tables, and what to tell where something of them is not known."""
-    project = load_project(settings.project)
+    project, alterations = load_declared(settings.project, settings.state)
     sources, notes = _sources(settings, project)
+    notes += [
+        f"{a.table}: a statement has set {a.what} = {a.value}"
+        + (f"; its file says {a.over}" if a.over else "")
+        for a in alterations
+    ]
     columns: dict[Upstream, tuple[str, ...]] = {table: schema.names for table, schema in sources.items()}
     columns.update(check_columns(project, {table: schema.names for table, schema in sources.items()}).items())
     keys: dict[Upstream, tuple[str, ...]] = {t: s.key for t, s in sources.items()}

@@ -16,7 +16,7 @@ from headrace.engine.weighted import merged
 from headrace.errors import SpecError
 from headrace.planner import analyze
 from headrace.planner.lint import lint
-from headrace.planner.modes import effective_freshness, refresh_mode
+from headrace.planner.modes import effective_freshness, refresh_modes
 from headrace.planner.plan import Plan
 from headrace.planner.state import State
 from headrace.planner.strategies import Weighted
@@ -56,6 +56,7 @@ def assemble(
     check_columns(project, {table: schema.names for table, schema in sources.items()})
     columns: dict[TableName | SourceTable, Columns] = {t: source_columns(s) for t, s in sources.items()}
     keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
+    modes = refresh_modes(project, threshold)
     registry = Registry(shadow_one_in=shadow_one_in)
     for spec in project.tables.values():
         source = sources[spec.source] if spec.source is not None else None
@@ -64,7 +65,7 @@ def assemble(
         _check_key(spec, keys[spec.name], columns[spec.name])
         _lint(spec, keys, columns)
         plan, extended, hidden = _plan(spark, spec, keys, columns)
-        mode, reason = refresh_mode(spec, threshold, project)
+        mode, reason = modes[spec.name]
         schema = TableSchema(
             columns[spec.name], keys[spec.name], spec.partition_column, source is not None, hidden
         )

@@ -65,6 +65,21 @@ def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> D
     )
 
 
+def stream(
+    spark: SparkSession, bootstrap: str, topics: Iterable[str], start: Offsets, most: int
+) -> DataFrame:
+    """The Kafka records from a cut on, as a streaming frame of at most so many a micro-batch."""
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", json.dumps(start))
+        .option("maxOffsetsPerTrigger", most)
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+
+
 def collect(spark: SparkSession, queries: Queries, messages: pa.Table) -> list[Event]:
     """The batch's events in the driver: for small batches.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 
 from headrace.engine import batch as batches
@@ -36,8 +37,9 @@ class CatchUp:
         Raises:
             NeedsResync: Kafka no longer holds what the table lacks.
         """
-        table.store.open()
-        table.covered = {}
+        with table.store.writing:
+            table.store.open()
+            table.covered = {}
         if table.spec.source is not None:
             while batches.size(self._start(table), self._end(flow, table)) > SMALL:
                 self._read(table, self._end(flow, table))
@@ -90,8 +92,15 @@ def advance_beside(
         rerun: see `advance`; what was run again is in the snapshot at once.
     """
     above = set(registry.upstreams(table))
-    locks = [f.lock for f in flows if above & {t.name for t in f.tables}]
-    cut = at_rest(registry, table, locks)
+
+    def locks() -> list[threading.RLock]:
+        return [f.lock for f in flows if above & {t.name for t in f.tables}]
+
+    while True:
+        held = locks()
+        cut = at_rest(registry, table, held)
+        if locks() == held:  # else another flow advances them since
+            break
     advance(sessions, registry, table, {}, run_id=run_id, cut=cut, rerun=rerun)
     if rerun:
         compact(sessions.batch, table, run_id=run_id)

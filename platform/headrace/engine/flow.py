@@ -6,7 +6,6 @@ its neighbours go on, and it catches up from its recorded frontier when it comes
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import threading
@@ -14,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +37,7 @@ from headrace.sources.envelope import LAST_READ, Event
 from headrace.sources.messages import Messages, read_once
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
-from headrace.spec.model import TableName
+from headrace.spec.model import SourceTable, TableName
 from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.tables import Head
 
@@ -121,9 +120,8 @@ class Flow:
 
     def topic_names(self) -> list[str]:
         """Topics of the flow's stg tables, the marker and the transaction topic of each of their sources."""
-        sources = [t.spec.source for t in self.tables if t.spec.source is not None]
-        markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in sources}
-        return [*(s.topic for s in sources), *sorted(markers), *self._gate.topics]
+        markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in self.sources}
+        return [*(s.topic for s in self.sources), *sorted(markers), *self._gate.topics]
 
     def start(self, active: Iterable[TableName]) -> None:
         """Start from the recorded frontiers. Raises NeedsResync where Kafka lost what comes next."""
@@ -139,17 +137,10 @@ class Flow:
         self._gate.reset()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._checkpoint = self._directory / uuid.uuid4().hex[:12]
-        stream = (
-            self._sessions.flow.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self._bootstrap)
-            .option("subscribe", ",".join(names))
-            .option("startingOffsets", json.dumps(self.position))
-            .option("maxOffsetsPerTrigger", self._max_offsets)
-            .option("failOnDataLoss", "true")
-            .load()
-        )
+        spark = self._sessions.flow
+        stream = batches.stream(spark, self._bootstrap, names, self.position, self._max_offsets)
         self._unsettled = time.monotonic()
-        use_pool(self._sessions.flow, "flow")  # the streaming query's thread takes it from this one
+        use_pool(spark, "flow")  # the streaming query's thread takes it from this one
         self._query = (
             stream.writeStream.queryName(f"{self.name}-{self.run_id}")
             .foreachBatch(self._process)
@@ -157,6 +148,23 @@ class Flow:
             .trigger(processingTime=f"{int(1000 * self._pace.interval())} milliseconds")
             .start()
         )
+
+    @property
+    def sources(self) -> tuple[SourceTable, ...]:
+        """The captured tables that its stg tables read."""
+        return tuple(dict.fromkeys(t.spec.source for t in self.tables if t.spec.source is not None))
+
+    def change(self, tables: list[Table]) -> bool:
+        """Have these tables, upstreams first, with what they declare now. The stg tables stay the same.
+
+        Returns:
+            Whether it must be started again, for another interval between micro-batches.
+        """
+        with self.lock:
+            self.tables = tables
+            self.active &= {t.name for t in tables}
+            interval, self._pace = self._pace.interval(), Pace(tables, self._registry)
+            return self._query is not None and self._pace.interval() != interval
 
     def stop(self) -> None:
         """Stop between two micro-batches: one that runs is finished, the next one finds nothing to do."""
@@ -167,6 +175,7 @@ class Flow:
 
     def close(self) -> None:
         self.stop()
+        self.cuts.missed()
         self._pool.shutdown(wait=True)
         self._trailing.shutdown(wait=True)
         self._messages.close()
@@ -325,13 +334,17 @@ class Flow:
 
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
-        if table.name in self._underway or self._query is None or not self._behind(table):
+        if table.name in self._underway or self._query is None or not self._registry.behind(table):
             return
         self._underway.add(table.name)
         pause = self._trailed.get(table.name, 0.0) + self._pace.between(table) - time.monotonic()
-        timer = threading.Timer(max(0.0, pause), self._trailing.submit, (self._catch_up, table))
+        timer = threading.Timer(max(0.0, pause), self._catch_up_in_pool, (table,))
         timer.daemon = True
         timer.start()
+
+    def _catch_up_in_pool(self, table: Table) -> None:
+        with suppress(RuntimeError):  # closed meanwhile
+            self._trailing.submit(self._catch_up, table)
 
     def _catch_up(self, table: Table) -> None:
         self._trailed[table.name] = time.monotonic()
@@ -344,10 +357,6 @@ class Flow:
         for trailing in self.tables:
             if trailing.spec.source is None and trailing.name in self.active and self._pace.trails(trailing):
                 self._trail(trailing)
-
-    def _behind(self, table: Table) -> bool:
-        upstreams = self._registry.upstreams(table).items()
-        return any(u.store.version > table.reached.get(str(n), 0) for n, u in upstreams)
 
     def _advance(
         self,

@@ -87,6 +87,15 @@ class Loads:
             self.views.renew(table)
         return LoadResult(source=source, loaded=True, lsn=done.lsn, rows=done.rows, seconds=done.seconds)
 
+    def refuse(self) -> None:
+        """Raises TerminalError while a source is being loaded: its flows must stay as they are."""
+        with self._lock:
+            for source in self._under_way:
+                raise TerminalError(
+                    f"`{source}` is being loaded. Next: the same statement again, once `headrace status` "
+                    "shows no load"
+                )
+
     def told(self, table: Table) -> list[str]:
         """What `headrace status` says of the table's load while it runs."""
         with self._lock:

@@ -1,20 +1,45 @@
-"""What the warehouse builds once its sources are there: their schemas, and the flows of the project."""
+"""What the warehouse needs once its sources are there: their schemas, and how flows are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import threading
+from collections.abc import Callable, Iterator
 
 from headrace.engine.advance import Sessions
 from headrace.engine.flow import Flow
 from headrace.engine.gate import gate_of
 from headrace.engine.table import Registry, Table
-from headrace.planner.flows import group
+from headrace.errors import HeadraceError
+from headrace.planner.flows import FlowPlan
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.postgres import SourceSchema, describe
 from headrace.sources.topics import Topics
 from headrace.spec import Project
-from headrace.spec.model import RefreshMode, SourceTable, TableName
+from headrace.spec.model import SourceTable
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 2.0
+"""Pause between two attempts to start while the source is not there yet."""
+
+
+def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[str]:
+    """Try until it succeeds, or until a stop; tell each new reason why it did not."""
+    told = ""
+    while not stopping.is_set():
+        try:
+            return start()
+        except HeadraceError as error:
+            why = str(error)
+        except Exception as error:
+            log.exception("the tables cannot start")
+            why = f"{type(error).__name__}: {error}"
+        if why != told:
+            log.info("waiting: %s", why)
+            yield (told := why)
+        stopping.wait(RETRY_SECONDS)
 
 
 def describe_sources(project: Project, dsn: Callable[[str], str]) -> dict[SourceTable, SourceSchema]:
@@ -32,39 +57,32 @@ def describe_sources(project: Project, dsn: Callable[[str], str]) -> dict[Source
     return found
 
 
-def stream_modes(registry: Registry) -> dict[TableName, RefreshMode]:
-    """The mode of every table. A stg table always streams: Kafka does not keep its events for ever."""
-    return {t.name: RefreshMode.CONTINUOUS if t.source else t.mode for t in registry}
-
-
-def build_flows(
+def flow_maker(
     project: Project,
     registry: Registry,
-    modes: Mapping[TableName, RefreshMode],
     settings: Settings,
     *,
     sessions: Sessions,
     topics: Topics,
     dead_letters: DeadLetters,
     on_failure: Callable[[Table, Exception], None],
-) -> list[Flow]:
-    """One flow for each set of continuous tables that are connected; none is started."""
-    flows = []
-    for plan in group(project, modes):
+) -> Callable[[FlowPlan], Flow]:
+    """Makes the flow of a plan, without starting it."""
+
+    def make(plan: FlowPlan) -> Flow:
         tables = [registry[n] for n in plan.tables]
-        flows.append(
-            Flow(
-                plan.name,
-                tables,
-                sessions=sessions,
-                registry=registry,
-                topics=topics,
-                bootstrap=settings.kafka_bootstrap,
-                dead_letters=dead_letters,
-                directory=settings.state / "checkpoints",
-                max_offsets=settings.max_offsets_per_trigger,
-                gate=gate_of(tables, project.connectors),
-                on_failure=on_failure,
-            )
+        return Flow(
+            plan.name,
+            tables,
+            sessions=sessions,
+            registry=registry,
+            topics=topics,
+            bootstrap=settings.kafka_bootstrap,
+            dead_letters=dead_letters,
+            directory=settings.state / "checkpoints",
+            max_offsets=settings.max_offsets_per_trigger,
+            gate=gate_of(tables, project.connectors),
+            on_failure=on_failure,
         )
-    return flows
+
+    return make

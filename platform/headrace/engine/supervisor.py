@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from headrace.catalog import Catalog
 from headrace.engine.advance import Sessions
+from headrace.engine.arrangement import Arrangement
 from headrace.engine.catch_up import CatchUp
 from headrace.engine.compaction import compact
 from headrace.engine.flow import Flow
@@ -18,7 +19,8 @@ from headrace.engine.retention import Limits, record_progress, retain
 from headrace.engine.session import use_pool
 from headrace.engine.table import Registry, Table
 from headrace.errors import HeadraceError, NeedsResync, TerminalError
-from headrace.spec.model import TableName
+from headrace.planner.flows import FlowPlan
+from headrace.spec.model import RefreshMode, TableName, TableSpec
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +51,9 @@ class Supervisor:
     """Threads that reconcile, compact, refresh on schedule and keep files in bounds.
 
     Args:
+        arrangement: the flows, and the tables that no flow advances: INCREMENTAL and FULL ones.
         published: called after a table's snapshot moved.
-        scheduled: tables that no flow advances: INCREMENTAL and FULL ones.
-        advance: refreshes one of them.
+        advance: refreshes a table that no flow advances.
         interval: seconds between two compactions of a table that changes.
         small_files: small files that a changelog or a partition of a snapshot may have.
         limits: how long changes, files and readers are kept.
@@ -59,12 +61,11 @@ class Supervisor:
         warnings: what to say of abandoned readers, by table.
     """
 
-    flows: list[Flow]
+    arrangement: Arrangement
     catalog: Catalog
     sessions: Sessions
     catch_up: CatchUp
     published: Callable[[Table], None]
-    scheduled: list[Table]
     advance: Callable[[Table], None]
     interval: float
     small_files: int
@@ -75,8 +76,14 @@ class Supervisor:
     _retries: dict[str, _Retry] = field(default_factory=dict)
     _retained: dict[TableName, float] = field(default_factory=dict)
     _compacted: dict[TableName, float] = field(default_factory=dict)
+    _refreshed: dict[TableName, float] = field(default_factory=dict)
+    _arranging: threading.RLock = field(default_factory=threading.RLock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
+
+    @property
+    def flows(self) -> list[Flow]:
+        return self.arrangement.flows
 
     def start(self) -> None:
         """Start every flow with the tables that are desired to run, then watch."""
@@ -118,6 +125,8 @@ class Supervisor:
     def resume(self, flow: Flow | None, table: Table) -> None:
         """Bring a table back. Raises what keeps it out."""
         try:
+            if (why := _outdated(table)) is not None:
+                raise TerminalError(f"`{table.name}`: {why}")
             if flow is not None:
                 self.catch_up.rejoin(flow, table)
         except Exception as error:
@@ -134,19 +143,63 @@ class Supervisor:
 
     # -- flows --------------------------------------------------------------------------------------------
 
+    def declare(self, spec: TableSpec) -> list[Table]:
+        """Follow another declaration of a table: tables join or leave flows, or go at another pace.
+
+        Nothing is lost and nothing comes twice: every table goes on from its recorded frontier. One call at a
+        time.
+
+        Returns:
+            The tables that have another mode now.
+        """
+        moved = self.arrangement.declare(spec)
+        for table in self.arrangement.unschedule():
+            self._come_near(table)
+        with self._arranging:
+            plans = self.arrangement.plans()
+            for flow in self.arrangement.end(plans):
+                self._retries.pop(flow.name, None)
+                flow.close()
+            for plan in plans:
+                self._arrange(plan)
+            for table in self.arrangement.schedule():
+                log.info("%s is refreshed on a schedule: %s", table.name, table.mode_reason)
+        return moved
+
+    def _come_near(self, table: Table) -> None:
+        """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
+        if self.catalog.desired(table.name) != "RUNNING" or _outdated(table) is not None:
+            return
+        try:
+            self.advance(table)
+        except Exception as error:  # its flow tries again
+            log.warning("%s: %s", table.name, _text(error))
+
+    def _arrange(self, plan: FlowPlan) -> None:
+        flow, new = self.arrangement.begin(plan)
+        if new:
+            self._start_flow(flow)
+            return
+        tables = [self.registry[name] for name in plan.tables]
+        joining = [t for t in tables if t not in flow.tables and self.catalog.desired(t.name) == "RUNNING"]
+        if flow.change(tables):
+            flow.stop()
+            self._start_flow(flow)  # with those that join
+            return
+        for table in joining:
+            try:
+                self.resume(flow, table)
+            except HeadraceError as error:
+                log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
+
     def _start_flow(self, flow: Flow) -> None:
         running = []
         for table in flow.tables:
             row = self.catalog.row(table.name)
             if row.desired == "SUSPENDED":
                 self.catalog.observe(table.name, "SUSPENDED")
-            elif table.store.version and table.store.commit.template != table.template:
-                self.catalog.observe(
-                    table.name,
-                    "FAILED",
-                    f"the definition changed since version {table.store.version}. Next: "
-                    f"`headrace refresh {table.name} --all` recomputes its history by the new text",
-                )
+            elif (why := _outdated(table)) is not None:
+                self.catalog.observe(table.name, "FAILED", why)
             else:
                 running.append(table)
         try:
@@ -165,11 +218,12 @@ class Supervisor:
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK):
-            for flow in self.flows:
-                try:
-                    self._reconcile(flow)
-                except Exception:
-                    log.exception("flow %s", flow.name)
+            with self._arranging:
+                for flow in self.flows:
+                    try:
+                        self._reconcile(flow)
+                    except Exception:
+                        log.exception("flow %s", flow.name)
 
     def _reconcile(self, flow: Flow) -> None:
         failure = flow.failure()
@@ -203,22 +257,28 @@ class Supervisor:
     def _schedule(self) -> None:
         """Refresh each scheduled table once within its freshness."""
         use_pool(self.sessions.batch, "batch")
-        due: dict[TableName, float] = {}
-        while self.scheduled and not self._stop.wait(TICK):
-            for table in self.scheduled:
-                if self._stop.is_set() or time.monotonic() < due.get(table.name, 0.0):
+        while not self._stop.wait(TICK):
+            for table in list(self.arrangement.scheduled):
+                if self._stop.is_set() or not self._is_due(table):
                     continue
                 if self.catalog.desired(table.name) != "RUNNING":
                     continue
                 try:
+                    if (why := _outdated(table)) is not None:
+                        raise TerminalError(why)
                     self.advance(table)
                     self.catalog.observe(table.name, "RUNNING")
                 except Exception as error:
-                    log.exception("refresh of %s", table.name)
+                    if not isinstance(error, TerminalError):
+                        log.exception("refresh of %s", table.name)
                     lost = isinstance(error, NeedsResync)
                     self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
-                seconds = table.freshness.total_seconds() if table.freshness else LONGEST_RETRY
-                due[table.name] = time.monotonic() + seconds / 2
+                self._refreshed[table.name] = time.monotonic()
+
+    def _is_due(self, table: Table) -> bool:
+        last = self._refreshed.get(table.name)
+        seconds = table.freshness.total_seconds() if table.freshness else LONGEST_RETRY
+        return last is None or time.monotonic() >= last + seconds / 2
 
     # -- compaction ---------------------------------------------------------------------------------------
 
@@ -255,7 +315,7 @@ class Supervisor:
         )
 
     def _tables(self) -> list[Table]:
-        return [t for flow in self.flows for t in flow.tables] + self.scheduled
+        return list(self.registry)
 
     def _wants_compaction(self, table: Table) -> bool:
         store = table.store
@@ -272,6 +332,17 @@ class Supervisor:
         except Exception:
             log.exception("compaction of %s", table.name)
         self._compacted[table.name] = time.monotonic()
+
+
+def _outdated(table: Table) -> str | None:
+    """Why the table cannot go on: another text made its rows. A FULL one makes all of them anew by itself."""
+    same = table.store.commit.template == table.template
+    if same or not table.store.version or table.mode is RefreshMode.FULL:
+        return None
+    return (
+        f"the definition changed since version {table.store.version}. Next: "
+        f"`headrace refresh {table.name} --all` recomputes its history by the new text"
+    )
 
 
 def _text(error: Exception) -> str:

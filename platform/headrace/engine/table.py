@@ -121,5 +121,10 @@ class Registry:
         """The materialized tables this one reads; empty for stg."""
         return {u: self.tables[u] for u in table.spec.upstreams if not isinstance(u, SourceTable)}
 
+    def behind(self, table: Table) -> int:
+        """Versions of its upstreams that a table does not cover yet."""
+        upstreams = self.upstreams(table).items()
+        return sum(u.store.version - table.reached.get(str(n), 0) for n, u in upstreams)
+
     def __iter__(self) -> Iterator[Table]:
         return iter(self.tables.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from headrace.catalog.catalog import CatalogRow
@@ -9,6 +10,7 @@ from headrace.engine.decide import history as decisions
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
 from headrace.results import Explanation, RefreshDecision, TableStatus
+from headrace.spec.alteration import Alteration
 from headrace.spec.model import TableName
 from headrace.store.frontier import Offsets
 
@@ -59,7 +61,7 @@ def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
             return None
         done = table.store.commit.offsets.get(topic, {})
         return sum(max(0, end - done.get(p, 0)) for p, end in ends[topic].items())
-    return sum(u.store.version - table.reached.get(str(n), 0) for n, u in registry.upstreams(table).items())
+    return registry.behind(table)
 
 
 def explain(table: Table, flow: Flow | None, *, history: bool = False) -> Explanation:
@@ -82,8 +84,8 @@ def explain(table: Table, flow: Flow | None, *, history: bool = False) -> Explan
     )
 
 
-def describe_table(table: Table, status: TableStatus) -> dict[str, Any]:
-    """Columns, key, query and places, with the status."""
+def describe_table(table: Table, status: TableStatus, alterations: Iterable[Alteration]) -> dict[str, Any]:
+    """Columns, key, query and places, with the status and with what statements have set over the file."""
     return {
         "table": str(table.name),
         "comment": table.spec.comment,
@@ -91,7 +93,14 @@ def describe_table(table: Table, status: TableStatus) -> dict[str, Any]:
         "primary_key": list(table.store.schema.key),
         "partition": table.store.schema.partition,
         "query": table.spec.query,
+        "altered": {a.what: {"value": a.value, "file": a.over} for a in alterations},
         "snapshot": str(table.store.snapshot.path),
         "changelog": str(table.store.changelog.path),
         **status.model_dump(),
     }
+
+
+def listing(statuses: Iterable[TableStatus]) -> list[dict[str, Any]]:
+    """`SHOW MATERIALIZED TABLES`."""
+    shown = ("table", "mode", "state", "strategy", "rows")
+    return [{name: getattr(status, name) for name in shown} for status in statuses]

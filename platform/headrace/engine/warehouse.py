@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.catalog import Catalog
 from headrace.engine import subscription, views
 from headrace.engine.advance import Sessions
+from headrace.engine.alter import alter, with_alterations
+from headrace.engine.arrangement import Arrangement
 from headrace.engine.assemble import assemble
 from headrace.engine.cascade import Cascade
 from headrace.engine.catch_up import CatchUp, advance_beside
@@ -21,13 +23,14 @@ from headrace.engine.proof import Proof
 from headrace.engine.retention import Limits
 from headrace.engine.rows import Span
 from headrace.engine.session import batch_session, build_session, flow_session
-from headrace.engine.startup import build_flows, describe_sources, stream_modes
+from headrace.engine.startup import attempts, describe_sources, flow_maker
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
-from headrace.engine.telling import describe_table, explain, initializing, table_status
-from headrace.errors import HeadraceError, TerminalError, TransientError
+from headrace.engine.telling import describe_table, explain, initializing, listing, table_status
+from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import (
+    AlterResult,
     CascadeResult,
     ChangePage,
     ConstraintResult,
@@ -43,6 +46,7 @@ from headrace.sources.dsn import source_dsn
 from headrace.sources.postgres import SourceSchema
 from headrace.sources.topics import Topics
 from headrace.spec import Project
+from headrace.spec.alteration import Property
 from headrace.spec.model import RefreshMode, SourceTable
 from headrace.spec.partitions import label_range
 from headrace.store.frontier import Offsets
@@ -56,9 +60,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0
-"""Pause between two attempts to read the source's schema while it is not there yet."""
-
 
 class Warehouse:
     """Holds the lease, runs the flows, answers statements. Methods are thread-safe after `start`."""
@@ -70,7 +71,7 @@ class Warehouse:
         self._lease = Lease(settings.warehouse / "lease")
         self._run_id = uuid.uuid4().hex[:12]
         self._registry = Registry()
-        self._flows: list[Flow] = []
+        self._flows: list[Flow] = []  # the arrangement's, once there is one
         self._supervisor: Supervisor | None = None
         self._waiting_for = "the source"
         self._stopping = threading.Event()
@@ -111,32 +112,25 @@ class Warehouse:
         self._lease.release()
 
     def _bring_up(self) -> None:
-        said = ""
-        while not self._stopping.is_set():
-            try:
-                self._assemble(describe_sources(self._project, self._dsn))
-                return
-            except HeadraceError as error:
-                self._waiting_for = str(error)
-            except Exception as error:
-                log.exception("the tables cannot start")
-                self._waiting_for = f"{type(error).__name__}: {error}"
-            if self._waiting_for != said:
-                log.info("waiting: %s", self._waiting_for)
-                said = self._waiting_for
-            self._stopping.wait(RETRY_SECONDS)
+        def start() -> None:
+            self._assemble(describe_sources(self._project, self._dsn))
+
+        for why in attempts(start, self._stopping):
+            self._waiting_for = why
 
     def _dsn(self, source: str) -> str:
         return source_dsn(self._project.connectors[source], self._settings.source_environment())
 
     def _assemble(self, sources: dict[SourceTable, SourceSchema]) -> None:
         settings = self._settings
+        project = with_alterations(self._project, self._catalog.alterations)
+        threshold = timedelta(seconds=settings.continuous_threshold_seconds)
         registry = assemble(
             self._sessions.batch,
-            self._project,
+            project,
             sources,
             warehouse=settings.warehouse,
-            threshold=timedelta(seconds=settings.continuous_threshold_seconds),
+            threshold=threshold,
             shadow_one_in=settings.shadow_one_in,
         )
         for table in registry:
@@ -144,25 +138,24 @@ class Warehouse:
             table.store.open()
             self._catalog.register(table.spec, table.mode)
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
-        modes = stream_modes(registry)
-        self._flows = build_flows(
-            self._project,
+        make = flow_maker(
+            project,
             registry,
-            modes,
-            self._settings,
+            settings,
             sessions=self._sessions,
             topics=self._topics,
             dead_letters=self._dead_letters,
             on_failure=self._failed,
         )
+        arrangement = Arrangement(project, registry, threshold, make)
+        self._flows = arrangement.flows
         self._loads = Loads(self._project, settings, self._sessions, self._flows, self._topics, self._views)
         self._supervisor = Supervisor(
-            self._flows,
+            arrangement,
             self._catalog,
             self._sessions,
             CatchUp(self._sessions, self._topics, self._dead_letters, settings.kafka_bootstrap),
             self._views.renew_if_old,
-            [t for t in registry if modes[t.name] is not RefreshMode.CONTINUOUS],
             self._advance,
             settings.compaction_interval_seconds,
             settings.small_files,
@@ -345,6 +338,16 @@ class Warehouse:
         self._catalog.set_desired(found.name, "RUNNING")
         self._ready().resume(self._flow(found), found)
 
+    def alter(self, table: str, what: Property, value: str | None) -> AlterResult:
+        """Set a property of the table, or let its file count again (None); flows and schedule follow.
+
+        Raises:
+            TerminalError: the table cannot have it, or a source is being loaded.
+        """
+        supervisor, found = self._ready(), self._table(table)
+        self._loads.refuse()
+        return alter(self._project, self._catalog, supervisor, found, what, value)
+
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""
         found = self._table(table)
@@ -382,7 +385,7 @@ class Warehouse:
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
-        return describe_table(found, self._status(found, {}))
+        return describe_table(found, self._status(found, {}), self._catalog.alterations.of(found.name))
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         letters = self._dead_letters.count(str(table.name))
@@ -391,10 +394,7 @@ class Warehouse:
         return found.model_copy(update={"warnings": [*warnings, *self._loads.told(table)]})
 
     def show(self) -> list[dict[str, Any]]:
-        return [
-            {"table": s.table, "mode": s.mode, "state": s.state, "strategy": s.strategy, "rows": s.rows}
-            for s in self.status()
-        ]
+        return listing(self.status())
 
     def _cancellable(self, progress: Progress) -> JobGroup:
         return JobGroup(self._session(), progress, self._sessions.statements)

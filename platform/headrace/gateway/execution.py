@@ -12,6 +12,7 @@ from headrace.gateway import statements as s
 from headrace.gateway.encoding import encode
 from headrace.progress import Progress
 from headrace.results import (
+    AlterResult,
     CascadeResult,
     ChangePage,
     ConstraintResult,
@@ -21,6 +22,7 @@ from headrace.results import (
     RefreshResult,
     TableStatus,
 )
+from headrace.spec.alteration import Property
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +59,7 @@ class WarehouseApi(Protocol):
         self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
     ) -> list[ConstraintResult]: ...
     def suspend(self, table: str) -> None: ...
+    def alter(self, table: str, what: Property, value: str | None, /) -> AlterResult: ...
     def resume(self, table: str) -> None: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def show(self) -> list[dict[str, Any]]: ...
@@ -134,6 +137,8 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
         case s.Resume(table=table):
             warehouse.resume(table)
             return Outcome({"table": table, "desired": "RUNNING"})
+        case s.Alter(table=table, what=what, value=value):
+            return Outcome(encode(warehouse.alter(table, what, value)))
         case s.LoadSource(source=source):
             return Outcome(encode(warehouse.load(source, progress=progress)))
         case s.Refresh(table=table, labels=labels, cascade=True, dry_run=dry_run):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor, StatementError
 from headrace.gateway.queries import check_query
+from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, UNITS, Property, freshness_text
+from headrace.spec.model import RefreshMode
 
 __all__ = ["StatementError", "parse"]
 
@@ -58,6 +61,15 @@ class Suspend:
 @dataclass(frozen=True)
 class Resume:
     table: str
+
+
+@dataclass(frozen=True)
+class Alter:
+    """One property set; None: the table's file counts again."""
+
+    table: str
+    what: Property
+    value: str | None
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,7 @@ ParsedStatement = (
     | Explain
     | Suspend
     | Resume
+    | Alter
     | Refresh
     | Verify
     | Check
@@ -210,16 +223,41 @@ class _Parser:
 
     def _alter(self) -> ParsedStatement:
         table = self._materialized()
-        match self.cursor.keyword(("SUSPEND", "RESUME", "REFRESH", "SET", "AS")):
+        match self.cursor.keyword(("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "AS")):
             case "SUSPEND":
                 return Suspend(table)
             case "RESUME":
                 return Resume(table)
             case "REFRESH":
                 return self._refresh(table)
-            case word:
-                text = "ALTER … AS <new query>" if word == "AS" else "ALTER … SET FRESHNESS"
-                self.cursor.fail(f"not supported yet: {text}", _EDIT, token=self.cursor.tokens[0])
+            case "SET":
+                what: Property = (
+                    "FRESHNESS" if self.cursor.keyword(PROPERTIES) == "FRESHNESS" else "REFRESH_MODE"
+                )
+                self.cursor.keywords("=")
+                value = self._freshness() if what == "FRESHNESS" else self.cursor.keyword(RefreshMode)
+                return Alter(table, what, value)
+            case "RESET":
+                reset = self.cursor.keyword(PROPERTIES)
+                return Alter(table, "FRESHNESS" if reset == "FRESHNESS" else "REFRESH_MODE", None)
+            case _:
+                self.cursor.fail(
+                    "not supported yet: ALTER … AS <new query>", _EDIT, token=self.cursor.tokens[0]
+                )
+
+    def _freshness(self) -> str:
+        if self.cursor.keyword(("INTERVAL", DOWNSTREAM)) == DOWNSTREAM:
+            return DOWNSTREAM
+        token = self.cursor.peek()
+        amount = self.cursor.string("the interval's number in quotes, such as '10'")
+        if not re.fullmatch(r"[0-9]{1,9}", amount.strip()):
+            self.cursor.fail(f"`{amount}` is not a positive whole number", token=token)
+        if int(amount) == 0:
+            self.cursor.fail(
+                "a freshness of zero cannot be met", "the least is INTERVAL '1' SECOND", token=token
+            )
+        unit = self.cursor.keyword([*UNITS, *(f"{unit}S" for unit in UNITS)]).removesuffix("S")
+        return freshness_text(timedelta(**{UNITS[unit]: int(amount)}))
 
     def _refresh(self, table: str) -> Refresh:
         if self.cursor.accept("ALL"):

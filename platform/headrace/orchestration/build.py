@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from headrace.declared import load_declared
 from headrace.orchestration.assets import asset_of
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.control import control_jobs
@@ -14,10 +15,9 @@ from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.partitions import DEFAULT_START
 from headrace.orchestration.specs import source_spec, table_spec
 from headrace.orchestration.streams import streams_sensor
-from headrace.planner.modes import effective_freshness, refresh_mode
+from headrace.planner.modes import effective_freshness, refresh_modes
 from headrace.quality.suites import suite_of
 from headrace.settings import Settings
-from headrace.spec import load_project
 
 
 def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Definitions:
@@ -30,17 +30,19 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
         SpecError: a layer file, a connector or a checks file is wrong, with file and line.
     """
     directory = directory.resolve()
-    project = load_project(directory)
-    threshold = timedelta(seconds=Settings.load(directory).continuous_threshold_seconds)
+    settings = Settings.load(directory)
+    project, _ = load_declared(directory, settings.state)
+    threshold = timedelta(seconds=settings.continuous_threshold_seconds)
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
         source_spec(source, project.connectors[source.source].config) for source in sorted(project.sources())
     ]
+    modes = refresh_modes(project, threshold)
     checks: list[dg.AssetChecksDefinition] = []
     tables = {}
     for name, spec in project.tables.items():
         asset = table_spec(
             spec,
-            mode=refresh_mode(spec, threshold, project)[0],
+            mode=modes[name][0],
             freshness=effective_freshness(spec, project),
             tables=project.tables,
             start=start,

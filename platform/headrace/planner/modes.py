@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Protocol
 
-from headrace.spec.model import RefreshMode, RefreshPolicy, TableName, TableSpec
+from headrace.spec.model import RefreshMode, RefreshPolicy, SourceTable, TableName, TableSpec
 
 
 class Lineage(Protocol):
@@ -30,6 +30,33 @@ def refresh_mode(spec: TableSpec, threshold: timedelta, project: Lineage) -> tup
     if spec.refresh_policy is RefreshPolicy.FULL:
         return RefreshMode.FULL, f"{why} is above {threshold.total_seconds():g} s, and REFRESH_POLICY = FULL"
     return RefreshMode.INCREMENTAL, f"{why} is above {threshold.total_seconds():g} s"
+
+
+def refresh_modes(project: Lineage, threshold: timedelta) -> dict[TableName, tuple[RefreshMode, str]]:
+    """`refresh_mode` of every table. Nothing streams that reads only tables refreshed on a schedule.
+
+    Args:
+        project: its tables stand in topological order.
+    """
+    found: dict[TableName, tuple[RefreshMode, str]] = {}
+    for name, spec in project.tables.items():
+        mode, reason = refresh_mode(spec, threshold, project)
+        if mode is RefreshMode.CONTINUOUS and not any(_streams(u, project, found) for u in spec.upstreams):
+            mode, reason = (
+                RefreshMode.INCREMENTAL,
+                f"{reason}, but all that it reads is refreshed on a schedule",
+            )
+        found[name] = mode, reason
+    return found
+
+
+def _streams(
+    upstream: TableName | SourceTable, project: Lineage, found: dict[TableName, tuple[RefreshMode, str]]
+) -> bool:
+    """A stg table always does, whatever its mode: Kafka does not keep its events for ever."""
+    if isinstance(upstream, SourceTable) or project.tables[upstream].source is not None:
+        return True
+    return found[upstream][0] is RefreshMode.CONTINUOUS
 
 
 def effective_freshness(spec: TableSpec, project: Lineage) -> tuple[timedelta | None, TableName]:

@@ -9,13 +9,12 @@ from datetime import timedelta
 
 from headrace.errors import Location, did_you_mean
 from headrace.spec import options
+from headrace.spec.alteration import UNITS
 from headrace.spec.cursor import Cursor
 from headrace.spec.elements import Elements, read_elements
 from headrace.spec.model import LAYERS, NAME, RefreshMode, RefreshPolicy, TableName
 from headrace.spec.options import Options
 from headrace.spec.text import SourceText, Word
-
-UNITS = {"SECOND": "seconds", "MINUTE": "minutes", "HOUR": "hours", "DAY": "days"}
 
 
 @dataclass

@@ -1,0 +1,83 @@
+"""Which tables stream, each in which flow, and which are refreshed on a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from headrace.engine.flow import Flow
+from headrace.engine.table import Registry, Table
+from headrace.planner.flows import FlowPlan, group
+from headrace.planner.modes import effective_freshness, refresh_modes
+from headrace.spec import Project
+from headrace.spec.model import RefreshMode, TableSpec
+
+
+class Arrangement:
+    """Follows what the tables declare. Not thread-safe; `flows` and `scheduled` stay the same lists.
+
+    Args:
+        make: makes the flow of a plan.
+    """
+
+    def __init__(
+        self, project: Project, registry: Registry, threshold: timedelta, make: Callable[[FlowPlan], Flow]
+    ) -> None:
+        self._project = project
+        self._registry = registry
+        self._threshold = threshold
+        self._make = make
+        self.flows = [make(plan) for plan in self.plans()]
+        self.scheduled = [t for t in registry if not self._streams(t)]
+
+    def plans(self) -> list[FlowPlan]:
+        """The flows that there ought to be."""
+        modes = {t.name: RefreshMode.CONTINUOUS for t in self._registry if self._streams(t)}
+        return group(self._project, modes)
+
+    def declare(self, spec: TableSpec) -> list[Table]:
+        """Take another declaration of a table. Returns the tables that have another mode now."""
+        self._project = replace(self._project, tables={**self._project.tables, spec.name: spec})
+        moved = []
+        for name, (mode, reason) in refresh_modes(self._project, self._threshold).items():
+            table = self._registry[name]
+            if table.mode is not mode:
+                moved.append(table)
+            table.spec = self._project.tables[name]
+            table.mode, table.mode_reason = mode, reason
+            table.freshness = effective_freshness(table.spec, self._project)[0]
+        return moved
+
+    def end(self, plans: Iterable[FlowPlan]) -> list[Flow]:
+        """Take out the flows whose sources none of the plans has. The caller closes them."""
+        sources = {plan.sources for plan in plans}
+        ended = [flow for flow in self.flows if flow.sources not in sources]
+        self.flows[:] = [flow for flow in self.flows if flow.sources in sources]
+        return ended
+
+    def begin(self, plan: FlowPlan) -> tuple[Flow, bool]:
+        """The flow with the plan's sources, and whether it is a new one, which the caller starts."""
+        known = next((flow for flow in self.flows if flow.sources == plan.sources), None)
+        if known is not None:
+            return known, False
+        made = self._make(plan)
+        self.flows.append(made)
+        return made, True
+
+    def unschedule(self) -> list[Table]:
+        """Take out the scheduled tables that are to stream. Returns them."""
+        streaming = [t for t in self.scheduled if self._streams(t)]
+        self.scheduled[:] = [t for t in self.scheduled if t not in streaming]
+        return streaming
+
+    def schedule(self) -> list[Table]:
+        """Add the tables that are to stream no more. Returns them."""
+        new = [t for t in self._registry if not self._streams(t) and t not in self.scheduled]
+        self.scheduled += new
+        return new
+
+    @staticmethod
+    def _streams(table: Table) -> bool:
+        """A stg table always does: Kafka does not keep its events for ever."""
+        return table.source is not None or table.mode is RefreshMode.CONTINUOUS

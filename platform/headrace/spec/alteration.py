@@ -1,0 +1,88 @@
+"""What a statement sets of a table, over what its layer file declares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Literal, get_args
+
+from headrace.errors import TerminalError
+from headrace.spec.model import RefreshMode, TableName, TableSpec
+
+Property = Literal["FRESHNESS", "REFRESH_MODE"]
+PROPERTIES: tuple[Property, ...] = get_args(Property)
+
+UNITS = {"SECOND": "seconds", "MINUTE": "minutes", "HOUR": "hours", "DAY": "days"}
+"""Of a freshness, smallest first, with their names in Python."""
+
+DOWNSTREAM = "DOWNSTREAM"
+
+_INTERVAL = re.compile(r"INTERVAL '([0-9]+)' (SECOND|MINUTE|HOUR|DAY)")
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """One property that a statement has set.
+
+    Args:
+        value: as a layer file would say it: `INTERVAL '10' SECOND`, `DOWNSTREAM`, `CONTINUOUS`.
+        over: what the table's file said then, "" for nothing. Once it says something else, the file is the
+            newer word, and counts.
+    """
+
+    table: TableName
+    what: Property
+    value: str
+    over: str
+
+
+def freshness_text(freshness: timedelta | None) -> str:
+    """A freshness as a layer file says it, in its largest whole unit. None: DOWNSTREAM."""
+    if freshness is None:
+        return DOWNSTREAM
+    for unit, name in reversed(UNITS.items()):
+        amount, rest = divmod(freshness, timedelta(**{name: 1}))
+        if not rest:
+            return f"INTERVAL '{amount}' {unit}"
+    raise ValueError(f"a freshness has whole seconds, not {freshness}")
+
+
+def declared(spec: TableSpec, what: Property) -> str:
+    """What `spec` says of the property, "" for nothing."""
+    if what == "FRESHNESS":
+        return freshness_text(spec.freshness)
+    return str(spec.refresh_mode) if spec.refresh_mode is not None else ""
+
+
+def check_alteration(spec: TableSpec, what: Property, value: str | None) -> None:
+    """Refuse what cannot be. Raises TerminalError."""
+    if what == "REFRESH_MODE" and spec.source is not None and value not in (None, RefreshMode.CONTINUOUS):
+        raise TerminalError(
+            f"`{spec.name}` reads a source, so it always streams: Kafka does not keep its events for ever. "
+            "Next: set the mode of the tables that read it"
+        )
+
+
+def altered(spec: TableSpec, alterations: Iterable[Alteration]) -> TableSpec:
+    """The declaration with these in place of what the file says.
+
+    Raises:
+        ValueError: a value that no layer file could have.
+    """
+    for alteration in alterations:
+        if alteration.what == "FRESHNESS":
+            spec = replace(spec, freshness=_freshness(alteration.value))
+        else:
+            spec = replace(spec, refresh_mode=RefreshMode(alteration.value))
+    return spec
+
+
+def _freshness(text: str) -> timedelta | None:
+    if text == DOWNSTREAM:
+        return None
+    found = _INTERVAL.fullmatch(text)
+    if found is None:
+        raise ValueError(f"`{text}` is no freshness")
+    return timedelta(**{UNITS[found[2]]: int(found[1])})

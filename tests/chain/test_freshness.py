@@ -1,0 +1,103 @@
+"""A table's freshness is changed by a statement while everything runs, in the real stack."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from chain_support import eventually
+from running_shop import Shop
+
+from headrace.gateway.client import StatementRefused
+from headrace.results import AlterResult
+
+REPORT = "dws.gmv_hour"
+READ = "dwd.orders"
+NEIGHBOUR = "dws.user_hour"
+STREAMS_WITHIN = 30.0
+
+
+def alter(shop: Shop, change: str, table: str = REPORT) -> AlterResult:
+    return AlterResult.model_validate(shop.client.run(f"ALTER MATERIALIZED TABLE {table} {change}").result)
+
+
+def test_a_daily_report_streams_and_rests_again_by_one_statement(shop: Shop) -> None:
+    with shop.load(seed=31) as load:
+        daily = alter(shop, "SET FRESHNESS = INTERVAL '1' DAY")
+        assert (daily.mode, daily.moved) == ("INCREMENTAL", {REPORT: "INCREMENTAL"})
+        assert daily.file == "INTERVAL '30' SECOND"
+        # It is refreshed once, then not before half a day is over.
+        eventually("it rests", lambda: (s := shop.status()[REPORT]) and s.lag and s.state == "RUNNING")
+        rested = shop.status()[REPORT]
+        shop.wait_advanced("stg.orders", READ, NEIGHBOUR, by=5)
+        assert shop.status()[REPORT].version == rested.version
+        assert rested.declared_freshness == 86_400
+
+        begun = time.monotonic()
+        sale = alter(shop, "SET FRESHNESS = INTERVAL '10' SECOND")
+        assert (sale.mode, sale.moved) == ("CONTINUOUS", {REPORT: "CONTINUOUS"})
+        shop.wait_advanced(REPORT)
+        assert time.monotonic() - begun < STREAMS_WITHIN
+        shop.wait_advanced(REPORT, NEIGHBOUR, by=3)
+        shop.verify(REPORT, READ)
+
+        again = alter(shop, "SET FRESHNESS = INTERVAL '1' DAY")
+        assert again.mode == "INCREMENTAL"
+        shop.wait_advanced(READ, NEIGHBOUR)
+        load.raise_if_failed()
+    shop.verify(REPORT)
+    shop.check_changelogs()
+
+
+def test_what_was_set_outlives_the_server(shop: Shop) -> None:
+    alter(shop, "SET FRESHNESS = INTERVAL '2' DAY")
+    alter(shop, "SET REFRESH_MODE = FULL", "dws.top_products")
+    pid = shop.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually("another process", lambda: shop.pid not in (None, pid))
+    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+    shop.wait_running()
+    after = shop.status()
+    assert (after[REPORT].mode, after[REPORT].declared_freshness) == ("INCREMENTAL", 172_800)
+    assert after["dws.top_products"].mode == "FULL"
+    described = shop.client.run(f"DESCRIBE MATERIALIZED TABLE {REPORT}").result
+    assert described["altered"] == {
+        "FRESHNESS": {"value": "INTERVAL '2' DAY", "file": "INTERVAL '30' SECOND"}
+    }
+
+    back = alter(shop, "RESET FRESHNESS")
+    assert (back.freshness, back.mode) == ("INTERVAL '30' SECOND", "CONTINUOUS")
+    assert alter(shop, "RESET REFRESH_MODE", "dws.top_products").moved == {"dws.top_products": "CONTINUOUS"}
+    with shop.load(seed=32):
+        shop.wait_advanced(REPORT, NEIGHBOUR)
+    shop.wait_caught_up()
+    shop.verify(REPORT, "dws.top_products")
+
+
+def test_a_suspended_table_stays_so_in_any_mode(shop: Shop) -> None:
+    shop.client.run(f"ALTER MATERIALIZED TABLE {REPORT} SUSPEND")
+    alter(shop, "SET FRESHNESS = INTERVAL '1' DAY")
+    alter(shop, "RESET FRESHNESS")
+    with shop.load(seed=33):
+        before = shop.status()[REPORT]
+        shop.wait_advanced(READ, NEIGHBOUR)
+        after = shop.status()[REPORT]
+        assert (after.state, after.version, after.mode) == ("SUSPENDED", before.version, "CONTINUOUS")
+        shop.client.run(f"ALTER MATERIALIZED TABLE {REPORT} RESUME")
+        shop.wait_advanced(REPORT)
+    shop.verify(REPORT)
+
+
+def test_a_stg_table_streams_in_any_case(shop: Shop) -> None:
+    result = alter(shop, "SET FRESHNESS = INTERVAL '1' DAY", "stg.page_words")
+    try:
+        with shop.load(seed=34):
+            shop.wait_advanced("stg.page_words")
+    finally:
+        alter(shop, "RESET FRESHNESS", "stg.page_words")
+    assert result.freshness == "INTERVAL '1' DAY"
+    with pytest.raises(StatementRefused, match=r"`stg.orders` reads a source"):
+        shop.client.run("ALTER MATERIALIZED TABLE stg.orders SET REFRESH_MODE = INCREMENTAL")

@@ -1,0 +1,119 @@
+"""Who streams in which flow after a declaration has changed, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from planner_support import write_table
+
+from headrace.engine.arrangement import Arrangement
+from headrace.engine.flow import Flow
+from headrace.engine.table import Registry, Table
+from headrace.planner.flows import FlowPlan
+from headrace.spec import Project
+from headrace.spec.model import RefreshMode, TableName, TableSpec
+
+DAY, SECONDS = timedelta(days=1), timedelta(seconds=10)
+QUERIES = {
+    "stg.a": ("SELECT * FROM shop.public.a", ""),
+    "stg.x": ("SELECT * FROM shop.public.x", ""),
+    "dwd.b": ("SELECT id, logdate FROM stg.a", "id"),
+    "dwd.y": ("SELECT id, logdate FROM stg.x", "id"),
+    "dws.both": ("SELECT b.id, b.logdate FROM dwd.b b JOIN dwd.y y ON b.id = y.id", "id"),
+}
+
+
+@dataclass
+class Made:
+    """What a plan was made to."""
+
+    plan: FlowPlan
+
+    @property
+    def sources(self) -> tuple[object, ...]:
+        return self.plan.sources
+
+
+class World:
+    def __init__(self, directory: Path) -> None:
+        self.specs = {
+            TableName.parse(name): write_table(directory, query, key=key, name=name)
+            for name, (query, key) in QUERIES.items()
+        }
+        self.registry = Registry(
+            cast("dict[TableName, Table]", {n: _table(s) for n, s in self.specs.items()})
+        )
+        project = Project(directory, self.specs, {})
+        self.arrangement = Arrangement(
+            project, self.registry, timedelta(minutes=30), lambda plan: cast("Flow", Made(plan))
+        )
+
+    def declare(self, table: str, **declared: Any) -> set[str]:
+        """Returns the tables with another mode."""
+        name = TableName.parse(table)
+        self.specs[name] = replace(self.specs[name], **declared)
+        return {str(t.name) for t in self.arrangement.declare(self.specs[name])}
+
+    def flows(self) -> set[str]:
+        return {" ".join(f"{t}" for t in plan.tables) for plan in self.arrangement.plans()}
+
+
+def _table(spec: TableSpec) -> SimpleNamespace:
+    mode = RefreshMode.CONTINUOUS
+    return SimpleNamespace(name=spec.name, spec=spec, mode=mode, source=spec.source and object())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_leaf_leaves_its_flow_and_comes_back(world: World) -> None:
+    arrangement = world.arrangement
+    [flow] = arrangement.flows
+    assert world.declare("dws.both", freshness=DAY) == {"dws.both"}
+    table = world.registry[TableName("dws", "both")]
+    assert (table.mode, table.freshness) == (RefreshMode.INCREMENTAL, DAY)
+    assert world.flows() == {"stg.a dwd.b", "stg.x dwd.y"}
+    assert arrangement.end(arrangement.plans()) == [flow]
+    assert [arrangement.begin(plan)[1] for plan in arrangement.plans()] == [True, True]
+    assert arrangement.schedule() == [table] and arrangement.scheduled == [table]
+    assert arrangement.schedule() == arrangement.unschedule() == []
+    one, other = arrangement.flows
+
+    assert world.declare("dws.both", freshness=SECONDS) == {"dws.both"}
+    assert arrangement.unschedule() == [table] and arrangement.scheduled == []
+    [plan] = arrangement.plans()
+    assert arrangement.end([plan]) == [one, other]
+    made, new = arrangement.begin(plan)
+    assert new and arrangement.flows == [made] and arrangement.begin(plan) == (made, False)
+
+
+def test_what_reads_only_what_left_leaves_too(world: World) -> None:
+    world.declare("dws.both", freshness=DAY)
+    world.arrangement.schedule()
+    assert world.declare("dws.both", freshness=SECONDS) == {"dws.both"}
+    assert world.declare("dwd.b", freshness=DAY) == {"dwd.b"}  # `dws.both` has another upstream that streams
+    assert world.declare("dwd.y", freshness=DAY) == {"dwd.y", "dws.both"}
+    assert world.flows() == {"stg.a", "stg.x"}
+    assert world.declare("dwd.y", refresh_mode=RefreshMode.CONTINUOUS) == {"dwd.y", "dws.both"}
+    assert world.flows() == {"stg.a", "stg.x dwd.y dws.both"}
+
+
+def test_a_freshness_alone_moves_nothing(world: World) -> None:
+    flows = list(world.arrangement.flows)
+    assert world.declare("dws.both", freshness=timedelta(seconds=5)) == set()
+    assert world.arrangement.end(world.arrangement.plans()) == []
+    assert [world.arrangement.begin(p) for p in world.arrangement.plans()] == [(flows[0], False)]
+    assert world.registry[TableName("dws", "both")].freshness == timedelta(seconds=5)
+
+
+def test_a_stg_table_streams_whatever_it_declares(world: World) -> None:
+    world.declare("stg.a", freshness=DAY)
+    assert world.arrangement.schedule() == []
+    assert world.flows() == {"stg.a stg.x dwd.b dwd.y dws.both"}

@@ -1,0 +1,96 @@
+"""What the supervisor does with tables that no flow advances, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from planner_support import write_table
+
+from headrace.catalog import Catalog
+from headrace.engine import supervisor as module
+from headrace.engine.supervisor import Supervisor
+from headrace.errors import TerminalError
+from headrace.spec.model import RefreshMode
+
+
+@dataclass
+class Scheduled:
+    """A supervisor of one table that is refreshed on a schedule."""
+
+    supervisor: Supervisor
+    catalog: Catalog
+    table: Any
+    refreshed: threading.Event = field(default_factory=threading.Event)
+
+
+@pytest.fixture
+def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduled]:
+    monkeypatch.setattr(module, "TICK", 0.01)
+    spec = write_table(tmp_path, "SELECT id, logdate FROM stg.orders", key="id")
+    store = SimpleNamespace(version=3, commit=SimpleNamespace(template="old"))
+    mode = RefreshMode.INCREMENTAL
+    table = SimpleNamespace(name=spec.name, store=store, template="old", mode=mode, freshness=None)
+    catalog.register(spec, mode)
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    nothing = cast("Any", None)
+    found = Scheduled(cast("Supervisor", None), catalog, table)
+    found.supervisor = Supervisor(
+        cast("Any", SimpleNamespace(flows=[], scheduled=[table])),
+        catalog,
+        cast("Any", SimpleNamespace(batch=SimpleNamespace(sparkContext=context))),
+        nothing,
+        nothing,
+        lambda _: found.refreshed.set(),
+        60.0,
+        10,
+        nothing,
+        nothing,
+        nothing,
+    )
+    yield found
+    found.supervisor.stop()
+
+
+def run(scheduled: Scheduled) -> None:
+    thread = threading.Thread(target=scheduled.supervisor._schedule, daemon=True)
+    scheduled.supervisor._threads.append(thread)
+    thread.start()
+
+
+def state(scheduled: Scheduled, wanted: str) -> str | None:
+    """Wait for the table's state; its error."""
+    for _ in range(1000):
+        row = scheduled.catalog.row(scheduled.table.name)
+        if row.state == wanted:
+            return row.error
+        threading.Event().wait(0.01)
+    raise AssertionError(row)
+
+
+def test_a_scheduled_table_is_refreshed(scheduled: Scheduled) -> None:
+    run(scheduled)
+    assert scheduled.refreshed.wait(10)
+    assert state(scheduled, "RUNNING") is None
+
+
+def test_rows_of_another_text_are_not_added_to(scheduled: Scheduled) -> None:
+    scheduled.table.template = "new"
+    run(scheduled)
+    error = state(scheduled, "FAILED")
+    assert error is not None and "since version 3. Next: `headrace refresh dws.result --all`" in error
+    assert not scheduled.refreshed.is_set()
+    with pytest.raises(TerminalError, match="the definition changed"):
+        scheduled.supervisor.resume(None, scheduled.table)
+
+
+def test_a_full_refresh_makes_them_all_anew(scheduled: Scheduled) -> None:
+    scheduled.table.template, scheduled.table.mode = "new", RefreshMode.FULL
+    run(scheduled)
+    assert scheduled.refreshed.wait(10)
+    scheduled.supervisor.resume(None, scheduled.table)
