@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 
 import pytest
 from chain_support import eventually
 from running_shop import Shop
 
-from headrace.gateway.client import StatementRefused
+from headrace.gateway.client import StatementFailed
 from headrace.results import AlterResult
 
 REPORT = "dws.gmv_hour"
@@ -31,7 +29,7 @@ def test_a_daily_report_streams_and_rests_again_by_one_statement(shop: Shop) -> 
         # It is refreshed once, then not before half a day is over.
         eventually("it rests", lambda: (s := shop.status()[REPORT]) and s.lag and s.state == "RUNNING")
         rested = shop.status()[REPORT]
-        shop.wait_advanced("stg.orders", READ, NEIGHBOUR, by=5)
+        shop.wait_advanced("stg.orders", READ, NEIGHBOUR, by=3)
         assert shop.status()[REPORT].version == rested.version
         assert rested.declared_freshness == 86_400
 
@@ -40,41 +38,20 @@ def test_a_daily_report_streams_and_rests_again_by_one_statement(shop: Shop) -> 
         assert (sale.mode, sale.moved) == ("CONTINUOUS", {REPORT: "CONTINUOUS"})
         shop.wait_advanced(REPORT)
         assert time.monotonic() - begun < STREAMS_WITHIN
-        shop.wait_advanced(REPORT, NEIGHBOUR, by=3)
-        shop.verify(REPORT, READ)
+        shop.wait_advanced(REPORT, NEIGHBOUR, by=2)
 
         again = alter(shop, "SET FRESHNESS = INTERVAL '1' DAY")
         assert again.mode == "INCREMENTAL"
         shop.wait_advanced(READ, NEIGHBOUR)
         load.raise_if_failed()
+        described = shop.client.run(f"DESCRIBE MATERIALIZED TABLE {REPORT}").result
+        assert described["altered"] == {
+            "FRESHNESS": {"value": "INTERVAL '1' DAY", "file": "INTERVAL '30' SECOND"}
+        }
+        assert alter(shop, "RESET FRESHNESS").mode == "CONTINUOUS"
+    shop.wait_caught_up()
     shop.verify(REPORT)
     shop.check_changelogs()
-
-
-def test_what_was_set_outlives_the_server(shop: Shop) -> None:
-    alter(shop, "SET FRESHNESS = INTERVAL '2' DAY")
-    alter(shop, "SET REFRESH_MODE = FULL", "dws.top_products")
-    pid = shop.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    eventually("another process", lambda: shop.pid not in (None, pid))
-    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
-    shop.wait_running()
-    after = shop.status()
-    assert (after[REPORT].mode, after[REPORT].declared_freshness) == ("INCREMENTAL", 172_800)
-    assert after["dws.top_products"].mode == "FULL"
-    described = shop.client.run(f"DESCRIBE MATERIALIZED TABLE {REPORT}").result
-    assert described["altered"] == {
-        "FRESHNESS": {"value": "INTERVAL '2' DAY", "file": "INTERVAL '30' SECOND"}
-    }
-
-    back = alter(shop, "RESET FRESHNESS")
-    assert (back.freshness, back.mode) == ("INTERVAL '30' SECOND", "CONTINUOUS")
-    assert alter(shop, "RESET REFRESH_MODE", "dws.top_products").moved == {"dws.top_products": "CONTINUOUS"}
-    with shop.load(seed=32):
-        shop.wait_advanced(REPORT, NEIGHBOUR)
-    shop.wait_caught_up()
-    shop.verify(REPORT, "dws.top_products")
 
 
 def test_a_suspended_table_stays_so_in_any_mode(shop: Shop) -> None:
@@ -99,5 +76,5 @@ def test_a_stg_table_streams_in_any_case(shop: Shop) -> None:
     finally:
         alter(shop, "RESET FRESHNESS", "stg.page_words")
     assert result.freshness == "INTERVAL '1' DAY"
-    with pytest.raises(StatementRefused, match=r"`stg.orders` reads a source"):
+    with pytest.raises(StatementFailed, match=r"`stg.orders` reads a source"):
         shop.client.run("ALTER MATERIALIZED TABLE stg.orders SET REFRESH_MODE = INCREMENTAL")

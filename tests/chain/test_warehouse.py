@@ -75,8 +75,10 @@ def test_killed_under_load_it_goes_on_where_it_was(shop: Shop) -> None:
     shop.check_changelogs()
 
 
-def test_a_suspended_table_stands_still_also_over_down_and_up(shop: Shop) -> None:
+def test_what_statements_have_set_stays_over_down_and_up(shop: Shop) -> None:
     state = shop.settings.state
+    scheduled = "ALTER MATERIALIZED TABLE dws.top_products SET REFRESH_MODE = INCREMENTAL"
+    assert shop.client.run(scheduled).result["moved"] == {"dws.top_products": "INCREMENTAL"}
     with shop.load(seed=5):
         shop.client.run(f"ALTER MATERIALIZED TABLE {WATCHED} SUSPEND")
         suspended = shop.status()[WATCHED]
@@ -97,6 +99,9 @@ def test_a_suspended_table_stands_still_also_over_down_and_up(shop: Shop) -> Non
     assert {t: s.version for t, s in after.items()} == {t: s.version for t, s in before.items()}
     assert {t: s.rows for t, s in after.items()} == {t: s.rows for t, s in before.items()}
     assert after[WATCHED].state == "SUSPENDED"
+    assert after["dws.top_products"].mode == "INCREMENTAL"
+    reset = "ALTER MATERIALIZED TABLE dws.top_products RESET REFRESH_MODE"
+    assert shop.client.run(reset).result["moved"] == {"dws.top_products": "CONTINUOUS"}
     with shop.load(seed=6):
         shop.wait_advanced("stg.orders", "dwd.orders", "dws.gmv_hour")
         assert shop.status()[WATCHED].version == suspended.version
