@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.engine import flow as flow_module
+from headrace.engine.cuts import CutMissed
 from headrace.engine.flow import QUIET_SECONDS, Flow
 
 NOW = 1000.0
@@ -90,6 +91,9 @@ def test_a_micro_batch_leaves_the_cores_to_statements_unless_a_comparison_waits_
     flow._query = None  # stopping: nothing more is read
     flow._process(None, 1)
     assert waited == [0.7]
-    flow.cuts = SimpleNamespace(awaited=True)
+    cut = flow.cuts.expect("token")
     flow._process(None, 2)
     assert waited == [0.7]
+    flow.close()
+    with pytest.raises(CutMissed):  # whoever waits for a flow that is closed is told
+        cut.result(0)
