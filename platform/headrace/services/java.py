@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from headrace.errors import TerminalError
@@ -29,9 +30,7 @@ def find_java() -> Java:
     if binary is None:
         raise TerminalError(f"no Java in {where}: {_advice()}")
     try:
-        shown = subprocess.run(
-            [binary, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60
-        ).stderr
+        shown = _shown(binary, Path(binary).stat().st_mtime_ns)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TerminalError(f"`{binary}` does not run ({error}): {_advice()}") from None
     version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", shown)
@@ -41,6 +40,17 @@ def find_java() -> Java:
     if int(version[1]) < OLDEST:
         raise TerminalError(f"`{binary}` is Java {version[1]}: {_advice()}")
     return Java(Path(binary), Path(java_home[1].strip()), int(version[1]))
+
+
+@cache
+def _shown(binary: str, changed: int) -> str:
+    """What this Java says of itself: a start asks several times, and each answer takes a JVM.
+
+    Args:
+        changed: when the file was written; another Java may take its place.
+    """
+    command = [binary, "-XshowSettings:properties", "-version"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
 
 
 def _advice() -> str:
