@@ -26,7 +26,7 @@ def load_declared(directory: Path, state: Path) -> tuple[Project, list[Alteratio
 
     catalog = Catalog.in_directory(state)
     try:
-        project, outdated = catalog.alterations.applied(project)
-        return project, [a for a in catalog.alterations.all() if a not in outdated]
+        altered, counting, _ = catalog.alterations.applied(project)
+        return altered, counting
     finally:
         catalog.close()

@@ -26,16 +26,20 @@ class Alterations:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return [_alteration(row) for row in connection.execute(select).mappings()]
 
-    def applied(self, project: Project) -> tuple[Project, list[Alteration]]:
-        """The project as statements have altered it, and what counts no more: its file is the newer word."""
-        tables, outdated = dict(project.tables), []
+    def applied(self, project: Project) -> tuple[Project, list[Alteration], list[Alteration]]:
+        """The project as statements have altered it, what counts, and what does no more.
+
+        The latter's file is the newer word.
+        """
+        tables, counting, outdated = dict(project.tables), [], []
         for found in self.all():
             spec = project.tables.get(found.table)
             if spec is not None and declared(spec, found.what) == found.over:
                 tables[found.table] = altered(tables[found.table], [found])
+                counting.append(found)
             else:
                 outdated.append(found)
-        return replace(project, tables=tables), outdated
+        return replace(project, tables=tables), counting, outdated
 
     def of(self, table: TableName) -> list[Alteration]:
         """Of one table."""

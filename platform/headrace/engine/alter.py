@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 def with_alterations(project: Project, alterations: Alterations) -> Project:
     """The project as statements have altered it. What a file says otherwise since then is dropped."""
-    project, outdated = alterations.applied(project)
+    project, _, outdated = alterations.applied(project)
     for found in outdated:
         log.warning("%s: %s = %s counts no more: its file changed", found.table, found.what, found.value)
         alterations.drop(found.table, found.what)
@@ -54,7 +54,7 @@ def alter(
     else:
         catalog.alterations.set(Alteration(table.name, what, value, declared(spec, what)))
     moved = supervisor.declare(altered(spec, catalog.alterations.of(table.name)))
-    for other in {table.name: table, **{t.name: t for t in moved}}.values():
+    for other in {t.name: t for t in (table, *moved)}.values():
         catalog.register(other.spec, other.mode)
     return AlterResult(
         table=str(table.name),

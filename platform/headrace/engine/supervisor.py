@@ -285,7 +285,7 @@ class Supervisor:
     def _compact(self) -> None:
         use_pool(self.sessions.batch, "batch")
         while not self._stop.wait(TICK):
-            for table in self._tables():
+            for table in self.registry:
                 if self._stop.is_set():
                     return
                 if self._wants_compaction(table):
@@ -293,7 +293,7 @@ class Supervisor:
 
     def _maintain(self) -> None:
         while not self._stop.wait(MAINTENANCE_SECONDS):
-            for table in self._tables():
+            for table in self.registry:
                 if self._stop.is_set():
                     return
                 try:
@@ -313,9 +313,6 @@ class Supervisor:
         self.warnings[table.name] = retain(
             table, self.registry, self.catalog, self.limits, now=time.time(), renew=self.renew
         )
-
-    def _tables(self) -> list[Table]:
-        return list(self.registry)
 
     def _wants_compaction(self, table: Table) -> bool:
         store = table.store

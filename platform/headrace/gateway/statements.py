@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Literal
+from typing import Literal, cast
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor, StatementError
 from headrace.gateway.queries import check_query
-from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, UNITS, Property, freshness_text
+from headrace.spec.alteration import (
+    DOWNSTREAM,
+    PROPERTIES,
+    UNITS,
+    NoInterval,
+    Property,
+    freshness_text,
+    interval,
+)
 from headrace.spec.model import RefreshMode
 
 __all__ = ["StatementError", "parse"]
@@ -231,33 +238,30 @@ class _Parser:
             case "REFRESH":
                 return self._refresh(table)
             case "SET":
-                what: Property = (
-                    "FRESHNESS" if self.cursor.keyword(PROPERTIES) == "FRESHNESS" else "REFRESH_MODE"
-                )
+                what = self._property()
                 self.cursor.keywords("=")
                 value = self._freshness() if what == "FRESHNESS" else self.cursor.keyword(RefreshMode)
                 return Alter(table, what, value)
             case "RESET":
-                reset = self.cursor.keyword(PROPERTIES)
-                return Alter(table, "FRESHNESS" if reset == "FRESHNESS" else "REFRESH_MODE", None)
+                return Alter(table, self._property(), None)
             case _:
                 self.cursor.fail(
                     "not supported yet: ALTER … AS <new query>", _EDIT, token=self.cursor.tokens[0]
                 )
+
+    def _property(self) -> Property:
+        return cast("Property", self.cursor.keyword(PROPERTIES))
 
     def _freshness(self) -> str:
         if self.cursor.keyword(("INTERVAL", DOWNSTREAM)) == DOWNSTREAM:
             return DOWNSTREAM
         token = self.cursor.peek()
         amount = self.cursor.string("the interval's number in quotes, such as '10'")
-        if not re.fullmatch(r"[0-9]{1,9}", amount.strip()):
-            self.cursor.fail(f"`{amount}` is not a positive whole number", token=token)
-        if int(amount) == 0:
-            self.cursor.fail(
-                "a freshness of zero cannot be met", "the least is INTERVAL '1' SECOND", token=token
-            )
         unit = self.cursor.keyword([*UNITS, *(f"{unit}S" for unit in UNITS)]).removesuffix("S")
-        return freshness_text(timedelta(**{UNITS[unit]: int(amount)}))
+        try:
+            return freshness_text(interval(amount, unit))
+        except NoInterval as error:
+            self.cursor.fail(error.reason, error.hint, token=token)
 
     def _refresh(self, table: str) -> Refresh:
         if self.cursor.accept("ALL"):

@@ -38,6 +38,26 @@ class Alteration:
     over: str
 
 
+LEAST = "the least is INTERVAL '1' SECOND"
+
+
+class NoInterval(ValueError):
+    """Not an interval that a table can keep. `hint`: what to write instead, "" for nothing."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
+
+
+def interval(amount: str, unit: str) -> timedelta:
+    """`INTERVAL 'amount' unit`; the unit is one of UNITS. Raises NoInterval for the amount."""
+    if not re.fullmatch(r"[0-9]{1,9}", amount.strip()):
+        raise NoInterval(f"`{amount}` is not a positive whole number")
+    if int(amount) == 0:
+        raise NoInterval("a freshness of zero cannot be met", LEAST)
+    return timedelta(**{UNITS[unit]: int(amount)})
+
+
 def freshness_text(freshness: timedelta | None) -> str:
     """A freshness as a layer file says it, in its largest whole unit. None: DOWNSTREAM."""
     if freshness is None:
@@ -85,4 +105,4 @@ def _freshness(text: str) -> timedelta | None:
     found = _INTERVAL.fullmatch(text)
     if found is None:
         raise ValueError(f"`{text}` is no freshness")
-    return timedelta(**{UNITS[found[2]]: int(found[1])})
+    return interval(found[1], found[2])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headrace.errors import Location, did_you_mean
 from headrace.spec import options
-from headrace.spec.alteration import UNITS
+from headrace.spec.alteration import UNITS, NoInterval, interval
 from headrace.spec.cursor import Cursor
 from headrace.spec.elements import Elements, read_elements
 from headrace.spec.model import LAYERS, NAME, RefreshMode, RefreshPolicy, TableName
@@ -140,15 +139,12 @@ def _freshness(cursor: Cursor, header: Header) -> None:
     cursor.expect("INTERVAL")
     amount = cursor.string("the interval's number")
     unit = cursor.name("SECOND, MINUTE, HOUR or DAY")
-    if unit.upper.removesuffix("S") not in UNITS:
+    if (counted := unit.upper.removesuffix("S")) not in UNITS:
         raise cursor.error(f"a freshness is not counted in {unit.text}", at=unit, hint=form)
-    if not re.fullmatch(r"[0-9]{1,9}", amount.value.strip()):
-        raise cursor.error(f"`{amount.value}` is not a positive whole number", at=amount, hint=form)
-    if int(amount.value) == 0:
-        raise cursor.error(
-            "a freshness of zero cannot be met", at=amount, hint="the least is INTERVAL '1' SECOND"
-        )
-    header.freshness = timedelta(**{UNITS[unit.upper.removesuffix("S")]: int(amount.value)})
+    try:
+        header.freshness = interval(amount.value, counted)
+    except NoInterval as error:
+        raise cursor.error(error.reason, at=amount, hint=error.hint or form) from error
 
 
 def _refresh_mode(cursor: Cursor, header: Header) -> None:
