@@ -94,6 +94,7 @@ PEERS = {
     "flink_paimon": "Flink SQL with Paimon, checkpoints of a second",
     "flink_paimon_250ms": "Flink SQL with Paimon, checkpoints of a quarter of a second",
     "spark_merge": "Spark Structured Streaming, a MERGE a table",
+    "dbt_incremental": "Spark SQL, incremental models as of dbt, over and over",
     "full_batch": "Spark SQL, all tables anew over and over",
     "declarative": "Spark Declarative Pipelines",
 }
