@@ -79,6 +79,20 @@ def test_more_rows_than_a_blind_plan_is_good_for_are_planned_for(
     assert not queries._known
 
 
+@pytest.mark.parametrize(("size", "kept"), [(prepared.MOST_BYTES // 10, 1), (prepared.LOCAL_BYTES // 10, 0)])
+def test_rows_beyond_a_local_relation_are_planned_for(sessions: Sessions, size: int, kept: int) -> None:
+    # A few thousand wide rows take more bytes than Spark keeps as a local relation, which a leaf needs.
+    queries = Queries()
+    wide = rows(*((k, "1.00", str(k) * (size - 200)) for k in range(10)))
+    given = [(wide, COLUMNS)]
+    found = queries.run(sessions.flow, "q", given, lambda frames: frames[0].selectExpr("k", "length(s) AS n"))
+    assert found.to_pylist() == [{"k": k, "n": size - 200} for k in range(10)]
+    assert len(queries._known) == kept
+    if not kept:
+        narrow = [(FIRST, COLUMNS)]
+        assert queries.run(sessions.flow, "q", narrow, lambda frames: frames[0].select("k")).num_rows == 4
+
+
 def test_a_failed_run_leaves_no_rows_behind(sessions: Sessions) -> None:
     queries = Queries()
 

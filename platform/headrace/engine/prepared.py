@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.store.frames import local
+from headrace.store.frames import LOCAL_BYTES, local
 from headrace.store.schema import spark_type
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ Build = Callable[[list["DataFrame"]], "DataFrame"]
 
 MOST_ROWS = 20_000
 """Input rows up to which a plan made without knowing them is good enough; more are planned for."""
+
+MOST_BYTES = LOCAL_BYTES // 2
+"""Of one input, so that it is a local relation, whose rows a leaf takes, however Arrow pads it."""
 
 REPEATABLE = frozenset(
     (
@@ -80,7 +83,8 @@ class Queries:
         """
         rows = [table for table, _ in inputs]
         columns = tuple(c for _, c in inputs)
-        if sum(table.num_rows for table in rows) > MOST_ROWS:
+        large = any(table.select([n for n, _ in c]).nbytes > MOST_BYTES for table, c in inputs)
+        if large or sum(table.num_rows for table in rows) > MOST_ROWS:
             return _planned_anew(spark, inputs, build)
         key = (purpose, columns, id(spark))
         with self._lock:

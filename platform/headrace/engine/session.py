@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.engine import class_data
 from headrace.settings import Settings
+from headrace.store.frames import LOCAL_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,9 +83,7 @@ def build_session(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Beyond it the driver's rows stay Arrow until a task reads them. As Java rows, up to Spark's own 48m,
-        # they take ten times the memory: 900,000 rows of four columns 411 MB of the heap, not 39.
-        "spark.sql.execution.arrow.localRelationThreshold": "4m",
+        "spark.sql.execution.arrow.localRelationThreshold": f"{LOCAL_BYTES}b",
         # No table here has buckets; where this is on, Spark clones the session for each frame that is kept.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         "spark.sql.streaming.pollingDelay": "10ms",
