@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import pairwise
@@ -231,3 +234,20 @@ def test_a_tenth_of_the_history_is_whole_hours(rows: int, hours: int) -> None:
     shape = Orders(rows)
     assert shape.hours == hours and shape.hours % 10 == 0
     assert (shape.label(0), shape.label(25)) == ("2026010100", "2026010201")
+
+
+def test_a_terminated_bench_stops_what_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = []
+
+    def run(*_: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)  # the handler runs at once
+        finally:
+            stopped.append("its services")
+
+    monkeypatch.setattr(suites, "run", run)
+    before = signal.getsignal(signal.SIGTERM)
+    assert CliRunner().invoke(app, ["bench", "freshness"]).exit_code != 0
+    assert stopped == ["its services"]
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -43,11 +43,13 @@ def bench(
     Prints a table. Ends with 1 where a bar does not hold.
     """
     from headrace.bench import suites
+    from headrace.services.termination import termination_as_interrupt
 
     settings = load_settings(project)
     cache = settings.state / "bench"
     options = suites.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()))
-    report = suites.run(suite, settings, options, note)
+    with termination_as_interrupt():
+        report = suites.run(suite, settings, options, note)
     report.print()
     if json_file is not None:
         report.write(json_file)

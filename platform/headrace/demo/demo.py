@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from headrace.demo.display import Display
 from headrace.demo.memory import MemorySampler
@@ -19,6 +16,7 @@ from headrace.demo.under_load import load_and_measure
 from headrace.errors import HeadraceError
 from headrace.gateway.client import GatewayClient
 from headrace.services.stack import Stack
+from headrace.services.termination import termination_as_interrupt
 from headrace.settings import Settings
 
 INTERRUPTED = 130
@@ -43,7 +41,7 @@ def run(
     display = Display(seconds=report.seconds)
     stack = Stack(settings)
     interrupted = False
-    with _termination_as_interrupt():
+    with termination_as_interrupt():
         try:
             with GatewayClient(settings) as client, _memory(stack, report):
                 _play(Stage(settings, stack, client, display, report), seconds=seconds)
@@ -99,20 +97,3 @@ def _tell(settings: Settings, report: Report, display: Display, *, stopped: bool
         display.problem(problem)
     if not stopped:
         display.line("What was started stays up: `headrace status` shows it, `headrace down` stops it.")
-
-
-@contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, so that `--exit` leaves nothing behind."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may handle signals
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
