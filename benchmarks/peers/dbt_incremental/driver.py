@@ -60,8 +60,8 @@ WHEN NOT MATCHED AND s.row IS NOT NULL THEN INSERT
 """
 
 GONE = """
-SELECT order_id, logdate FROM delta.`{dwd_orders}`
-WHERE order_id NOT IN (SELECT order_id FROM delta.`{stg_orders}` WHERE amount > 1)
+SELECT d.order_id, d.logdate FROM delta.`{dwd_orders}` d
+LEFT ANTI JOIN (SELECT order_id FROM delta.`{stg_orders}` WHERE amount > 1) s ON d.order_id = s.order_id
 """
 """Rows that a model cannot know of, since its upstream has them no more: found by comparing all."""
 
