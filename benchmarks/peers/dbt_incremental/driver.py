@@ -82,17 +82,22 @@ MERGE INTO delta.`{dwd_orders}` t USING gone s ON t.order_id = s.order_id WHEN M
 TOUCHED = """
 SELECT DISTINCT logdate FROM delta.`{dwd_orders}` WHERE _run = {run} UNION SELECT logdate FROM gone
 """
+"""The hours that the run has touched: they are computed again."""
 
 DWS = """
 MERGE INTO delta.`{dws_user_hour}` t USING (
-  SELECT user_id, logdate, count(*) AS cnt, CAST(sum(amount) AS decimal(22,2)) AS amt
-  FROM delta.`{dwd_orders}` WHERE logdate IN ({hours}) GROUP BY user_id, logdate
+  SELECT user_id, logdate, cnt, amt FROM (
+    SELECT user_id, logdate, count(*) AS cnt, CAST(sum(amount) AS decimal(22,2)) AS amt
+    FROM delta.`{dwd_orders}` LEFT SEMI JOIN touched USING (logdate) GROUP BY user_id, logdate
+  ) FULL JOIN (
+    SELECT user_id, logdate FROM delta.`{dws_user_hour}` LEFT SEMI JOIN touched USING (logdate)
+  ) USING (user_id, logdate)
 ) s ON t.user_id = s.user_id AND t.logdate = s.logdate
+WHEN MATCHED AND s.cnt IS NULL THEN DELETE
 WHEN MATCHED AND (t.cnt <> s.cnt OR t.amt <> s.amt) THEN UPDATE SET cnt = s.cnt, amt = s.amt
 WHEN NOT MATCHED THEN INSERT (user_id, logdate, cnt, amt) VALUES (s.user_id, s.logdate, s.cnt, s.amt)
-WHEN NOT MATCHED BY SOURCE AND t.logdate IN ({hours}) THEN DELETE
 """
-"""The hours that the run has touched, computed again."""
+"""A group that has no row any more is in no result of its query: it is looked for among those there were."""
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str, first: int, end: int) -> None:
@@ -120,13 +125,14 @@ def run_models(spark: SparkSession, places: dict[str, str], run: int) -> None:
     gone = spark.sql(GONE.format(**places)).persist()
     gone.createOrReplaceTempView("gone")
     spark.sql(DWD.format(**places, run=run))
-    touched = [row.logdate for row in spark.sql(TOUCHED.format(**places, run=run)).collect()]
+    touched = spark.sql(TOUCHED.format(**places, run=run)).persist()
+    touched.createOrReplaceTempView("touched")
     if gone.count():
         spark.sql(DWD_GONE.format(**places))
+    if touched.count():
+        spark.sql(DWS.format(**places))
     gone.unpersist()
-    if touched:
-        hours = ", ".join(f"'{hour}'" for hour in sorted(touched))
-        spark.sql(DWS.format(**places, hours=hours))
+    touched.unpersist()
 
 
 def main() -> None:
