@@ -46,6 +46,27 @@ class AlterResult(BaseModel):
     moved: dict[str, str] = Field(default={}, description="new mode of every table that has another one now")
 
 
+class AppliedTable(BaseModel):
+    """One table that `APPLY` changes: what and why, then what came of it."""
+
+    table: str
+    change: Literal["ADDED", "REMOVED", "LOGIC", "RECOMPUTED", "PROPERTIES"]
+    what: list[str] = Field(description="parts of the definition that differ")
+    begins_again: bool = Field(description="columns, key or partition differ: its changes so far go")
+    downstream: list[str] = Field(description="tables that read it, directly or not, where its rows change")
+    partitions: int = Field(description="of its snapshot before")
+    bytes: int = Field(description="of its snapshot's files before")
+    refreshed: RefreshResult | None = None
+
+
+class ApplyResult(BaseModel):
+    """`APPLY`, `CREATE`, `ALTER … AS` and `DROP`. After a dry run nothing is refreshed."""
+
+    dry_run: bool
+    tables: list[AppliedTable]
+    seconds: float = 0.0
+
+
 class RefreshResult(BaseModel):
     table: str
     start: str

@@ -24,6 +24,7 @@ from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
 from headrace.store.commits import history
+from headrace.store.retained import Retained
 from headrace.store.schema import KIND, ORIGIN, TOMBSTONE, VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ RATE = 20.0
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Shop:
     """A running stack over a small shop."""
 
@@ -121,7 +122,7 @@ def check_changelog(path: Path, key: list[str]) -> None:
     for row in log.to_pyarrow_table().to_pylist():
         if row[ORIGIN] != TOMBSTONE:
             changes[tuple(row[column] for column in key)].append(row)
-    held: dict[tuple[Any, ...], Row] = {}
+    held = begun_with(path.parent, key)
     for of_key, rows in changes.items():
         rows.sort(key=lambda row: (row[VERSION], row[KIND].startswith("+")))
         repeated = [at for at, n in Counter((r[VERSION], r[KIND]) for r in rows).items() if n > 1]
@@ -138,6 +139,17 @@ def check_changelog(path: Path, key: list[str]) -> None:
     commit = next(c for at, c in history(path) if at <= read and c.mode != "maintenance")
     assert commit.version >= max((row[VERSION] for rows in changes.values() for row in rows), default=0)
     assert commit.rows == len(held), path
+
+
+def begun_with(table: Path, key: list[str]) -> dict[tuple[Any, ...], Row]:
+    """Rows before the first change that a changelog has: those of a table that began again."""
+    removed = Retained.load(table).removed
+    if not removed:
+        return {}
+    at = next(at for at, c in history(table / "snapshot") if c.version == removed)
+    rows = DeltaTable(str(table / "snapshot"), version=at).to_pyarrow_table().to_pylist()
+    images = [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
+    return {tuple(image[column] for column in key): image for image in images}
 
 
 @contextmanager

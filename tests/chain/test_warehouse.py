@@ -86,7 +86,15 @@ def test_what_statements_have_set_stays_over_down_and_up(shop: Shop) -> None:
         shop.wait_advanced("stg.orders", "dwd.orders", "dws.gmv_hour", by=2)
         assert shop.status()[WATCHED].version == suspended.version
     eventually("its neighbours are at rest", lambda: not lags(shop, except_for=WATCHED), timeout=120)
+    created = (
+        "CREATE MATERIALIZED TABLE dws.users_seen (PRIMARY KEY (n)) FRESHNESS = INTERVAL '10' SECOND AS "
+    )
+    shop.client.run(created + "SELECT count(DISTINCT user_id) AS n FROM dwd.orders")
+    eventually("the new table has its row", lambda: shop.status()["dws.users_seen"].rows == 1)
     before = shop.status()
+    edited = shop.settings.project / "layers" / "dws" / "top_products.sql"
+    text = edited.read_text()
+    edited.write_text(text.replace("\nSELECT", "\nSELECT 1 AS one,", 1))
 
     pids = [s.pid for s in shop.stack.status() if s.pid is not None]
     shop.stack.down()
@@ -100,6 +108,12 @@ def test_what_statements_have_set_stays_over_down_and_up(shop: Shop) -> None:
     assert {t: s.rows for t, s in after.items()} == {t: s.rows for t, s in before.items()}
     assert after[WATCHED].state == "SUSPENDED"
     assert after["dws.top_products"].mode == "INCREMENTAL"
+    # What was edited meanwhile waits for `apply`: rows and text belong together.
+    [waiting] = shop.client.run("APPLY DRY RUN").result["tables"]
+    assert (waiting["table"], waiting["change"]) == ("dws.top_products", "LOGIC")
+    edited.write_text(text)
+    assert shop.client.run("APPLY").result["tables"] == []
+    shop.client.run("DROP MATERIALIZED TABLE dws.users_seen")
     reset = "ALTER MATERIALIZED TABLE dws.top_products RESET REFRESH_MODE"
     assert shop.client.run(reset).result["moved"] == {"dws.top_products": "CONTINUOUS"}
     with shop.load(seed=6):

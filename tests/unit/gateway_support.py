@@ -22,6 +22,8 @@ from headrace.gateway.statements import Start
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
+    AppliedTable,
+    ApplyResult,
     CascadeResult,
     CascadeTable,
     ChangePage,
@@ -36,6 +38,7 @@ from headrace.results import (
 from headrace.services.scratch import free_ports
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
+from headrace.spec.edit import Edit
 
 PATIENCE = 60.0
 """Seconds after which a test that waits for a condition fails."""
@@ -82,6 +85,7 @@ class FakeWarehouse:
     on_start: Callable[[], None] = lambda: None
     stopped: bool = False
     head: int = 7
+    project: Project = field(init=False)
 
     def start(self) -> None:
         self.on_start()
@@ -236,6 +240,27 @@ class FakeWarehouse:
             }
         ]
 
+    def apply(
+        self,
+        edit: Callable[[Project], Edit] | None = None,
+        /,
+        *,
+        dry_run: bool = False,
+        progress: Progress,
+    ) -> ApplyResult:
+        made = edit(self.project) if edit is not None else None
+        self.calls.append(("apply", made, dry_run))
+        tables = [] if made is None else [made.path.stem]
+        return ApplyResult(
+            dry_run=dry_run,
+            tables=[
+                AppliedTable(
+                    table=t, change="ADDED", what=[], begins_again=False, downstream=[], partitions=0, bytes=0
+                )
+                for t in tables
+            ],
+        )
+
     def drop_reader(self, reader: str, table: str, /) -> None:
         self.calls.append(("drop_reader", reader, table))
 
@@ -262,8 +287,10 @@ def serve(
     settings.gateway_token.write_text("secret\n")
     fake = warehouse or FakeWarehouse()
 
-    def build() -> tuple[Project, FakeWarehouse]:
-        return project, fake
+    fake.project = project
+
+    def build() -> FakeWarehouse:
+        return fake
 
     service = Service(build, ResultRows(settings.state / "results", limit_bytes=8 << 20))
     config = uvicorn.Config(

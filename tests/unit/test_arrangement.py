@@ -57,7 +57,8 @@ class World:
         """Returns the tables with another mode."""
         name = TableName.parse(table)
         self.specs[name] = replace(self.specs[name], **declared)
-        return {str(t.name) for t in self.arrangement.declare(self.specs[name])}
+        project = replace(self.arrangement.project, tables=dict(self.specs))
+        return {str(t.name) for t in self.arrangement.declare(project)}
 
     def flows(self) -> set[str]:
         return {" ".join(f"{t}" for t in plan.tables) for plan in self.arrangement.plans()}

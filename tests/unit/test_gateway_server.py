@@ -34,7 +34,9 @@ class Telling(FakeWarehouse):
         print("TOLD stop", flush=True)
 
 def build(settings):
-    return load_project(settings.project), Telling()
+    warehouse = Telling()
+    warehouse.project = load_project(settings.project)
+    return warehouse
 
 server._build = build
 sys.exit(server.main(sys.argv[1:]))

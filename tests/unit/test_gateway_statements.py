@@ -6,7 +6,7 @@ import pytest
 
 from headrace.gateway import statements as s
 from headrace.gateway.cursor import StatementError
-from headrace.gateway.statements import parse
+from headrace.gateway.parser import parse
 
 TABLES = {"stg.users": None, "stg.orders": "logdate", "dwd.orders": "logdate", "dws.user_hour": "logdate"}
 DAY = s.Labels("2024010100", "2024010123")
@@ -68,6 +68,26 @@ DAY = s.Labels("2024010100", "2024010123")
             s.Refresh("stg.users", None, cascade=True),
         ),
         ("ALTER MATERIALIZED TABLE stg.users REFRESH", s.Refresh("stg.users", None)),
+        (
+            "-- new\nCREATE MATERIALIZED TABLE dws.x (PRIMARY KEY (a)) AS\nSELECT 'b' AS a -- \n FROM dwd.o;",
+            s.Create(
+                "CREATE MATERIALIZED TABLE dws.x (PRIMARY KEY (a)) AS\nSELECT 'b' AS a -- \n FROM dwd.o",
+                or_alter=False,
+            ),
+        ),
+        (
+            "create or alter materialized table dws.x AS SELECT ${start_date}",
+            s.Create("create or alter materialized table dws.x AS SELECT ${start_date}", or_alter=True),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour AS\nSELECT 1 AS a, 'x;' AS b FROM dwd.orders;",
+            s.AlterQuery("dws.user_hour", "SELECT 1 AS a, 'x;' AS b FROM dwd.orders"),
+        ),
+        ("DROP MATERIALIZED TABLE dws.user_hour", s.Drop("dws.user_hour")),
+        ("DROP MATERIALIZED TABLE IF EXISTS dws.user_hour", s.Drop("dws.user_hour")),
+        ("drop materialized table if exists dws.none;", s.Drop(None)),
+        ("APPLY", s.Apply()),
+        ("apply dry run;", s.Apply(dry_run=True)),
         ("VERIFY", s.Verify((), None, True)),
         ("VERIFY WITHOUT SOURCE", s.Verify((), None, False)),
         (
@@ -150,8 +170,11 @@ def test_statement(sql: str, expected: s.ParsedStatement) -> None:
         ("CHANGES dwd.orders READER 'a b'", (1, 27), "`a b` is no name of a reader", "letters, digits"),
         ("CHECK dwd.orders; CHECK dwd.orders", (1, 17), "more than one statement", "one by one"),
         ("SHOW 'MATERIALIZED TABLES", (1, 1), "cannot be read", "not closed"),
-        ("CREATE MATERIALIZED TABLE dws.x AS SELECT 1", (1, 1), "not supported yet: CREATE", "layers/"),
-        ("DROP MATERIALIZED TABLE dws.user_hour", (1, 1), "not supported yet: DROP", "layers/"),
+        ("CREATE TABLE dws.x AS SELECT 1", (1, 8), "expected `MATERIALIZED`", ""),
+        ("CREATE OR REPLACE MATERIALIZED TABLE x AS SELECT 1", (1, 11), "expected `ALTER`", ""),
+        ("DROP MATERIALIZED TABLE dws.user_our", (1, 25), "no table `dws.user_our`", "dws.user_hour"),
+        ("DROP MATERIALIZED TABLE dws.user_hour CASCADE", (1, 39), "expected the end", ""),
+        ("APPLY RUN", (1, 7), "expected the end of the statement, found `RUN`", ""),
         (
             "ALTER MATERIALIZED TABLE stg.users SET FRESHNES = DOWNSTREAM",
             (1, 40),
@@ -190,7 +213,7 @@ def test_statement(sql: str, expected: s.ParsedStatement) -> None:
             "",
         ),
         ("ALTER MATERIALIZED TABLE stg.users RESET", (1, 41), "expected `FRESHNESS` or `REFRESH_MODE`", ""),
-        ("ALTER MATERIALIZED TABLE dws.user_hour AS SELECT 1", (1, 1), "not supported yet: ALTER … AS", ""),
+        ("ALTER MATERIALIZED TABLE dws.user_hour AS", (1, 42), "expected a query", ""),
         ("INSERT INTO dws.user_hour VALUES (1)", (1, 1), "INSERT is refused", "layers/"),
     ],
 )

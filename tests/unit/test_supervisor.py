@@ -83,10 +83,21 @@ def test_rows_of_another_text_are_not_added_to(scheduled: Scheduled) -> None:
     scheduled.table.template = "new"
     run(scheduled)
     error = state(scheduled, "FAILED")
-    assert error is not None and "since version 3. Next: `headrace refresh dws.result --all`" in error
+    assert error is not None and "since version 3. Next: `headrace apply`" in error
     assert not scheduled.refreshed.is_set()
     with pytest.raises(TerminalError, match="the definition changed"):
         scheduled.supervisor.resume(None, scheduled.table)
+
+
+def test_a_table_whose_rows_are_being_renewed_rests(scheduled: Scheduled) -> None:
+    scheduled.table.template = "new"
+    scheduled.supervisor.resting.add(scheduled.table.name)
+    run(scheduled)
+    assert not scheduled.refreshed.wait(0.5)
+    assert scheduled.catalog.row(scheduled.table.name).state == "INITIALIZING"
+    scheduled.table.template = "old"
+    scheduled.supervisor.resting.clear()
+    assert scheduled.refreshed.wait(10)
 
 
 def test_a_full_refresh_makes_them_all_anew(scheduled: Scheduled) -> None:

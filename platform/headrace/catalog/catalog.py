@@ -13,7 +13,16 @@ import sqlalchemy as sa
 
 from headrace.catalog.alterations import Alterations
 from headrace.catalog.readers import Readers
-from headrace.catalog.schema import SCHEMA_VERSION, materialized_table, metadata, open_engine, schema_version
+from headrace.catalog.schema import (
+    SCHEMA_VERSION,
+    alteration,
+    materialized_table,
+    metadata,
+    open_engine,
+    reader,
+    schema_version,
+)
+from headrace.declared import CATALOG
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.results import State
 from headrace.spec.model import RefreshMode, TableName, TableSpec
@@ -56,12 +65,12 @@ class Catalog:
 
     @classmethod
     def in_directory(cls, state: Path) -> Self:
-        """The default catalog: `catalog.db` in the warehouse's state directory."""
-        return cls(f"sqlite:///{state / 'catalog.db'}")
+        """The default catalog: a file in the warehouse's state directory."""
+        return cls(f"sqlite:///{state / CATALOG}")
 
     def register(self, spec: TableSpec, mode: RefreshMode) -> None:
         """Record a table's current definition. What a person asked of it (`desired`) is kept."""
-        definition = spec.path.read_text(encoding="utf-8") if spec.path.is_file() else spec.query
+        definition = spec.definition or spec.query
         values = {
             "definition": definition,
             "definition_hash": hashlib.sha256(definition.encode()).hexdigest(),
@@ -75,6 +84,13 @@ class Catalog:
             if connection.execute(sa.update(t).where(t.c.name == name).values(values)).rowcount == 0:
                 new = {"name": name, "desired": "RUNNING", "state": "INITIALIZING", "error": None}
                 connection.execute(sa.insert(t).values(new | values))
+
+    def drop(self, name: TableName | str) -> None:
+        """Forget a table, its readers and what statements have set of it."""
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
+            for table in (reader, alteration):
+                connection.execute(sa.delete(table).where(table.c.table_name == str(name)))
 
     def desired(self, name: TableName | str) -> Desired:
         """What the table shall do."""

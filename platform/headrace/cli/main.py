@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.cli import (
+    apply_command,
     bench_command,
     errors,
     follow_command,
@@ -56,6 +57,7 @@ for command in (
     stack_commands.down,
     stack_commands.status,
     project_commands.plan,
+    apply_command.apply,
     table_commands.sql,
     table_commands.refresh,
     table_commands.verify,

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.output import duration
-from headrace.declared import load_declared
+from headrace.declared import load_declared, load_deployed
 from headrace.errors import TransientError, UnknownName
 from headrace.planner import Plan, analyze
+from headrace.planner.changes import TableChange, changes
 from headrace.planner.extract import Upstream, extract
 from headrace.planner.lint import Finding, lint
 from headrace.planner.modes import refresh_modes
 from headrace.planner.uniqueness import copied_types
 from headrace.results import Explanation, RefreshDecision
-from headrace.spec import Project, SourceTable, TableSpec
+from headrace.spec import Project, SourceTable, TableSpec, load_project
 from headrace.spec.columns import check_columns
 from headrace.spec.project import raise_all
 from headrace.store.commits import HISTORY, decisions, newest
+from headrace.store.files import size
 
 if TYPE_CHECKING:
     from headrace.settings import Settings
@@ -48,6 +50,8 @@ class PlannedTable:
 class PlannedProject:
     tables: list[PlannedTable]
     notes: list[str]
+    changes: list[dict[str, Any]]
+    """What differs from what was applied last, by the texts alone; empty where nothing ever was."""
 
 
 def plan_project(settings: Settings) -> PlannedProject:
@@ -75,7 +79,24 @@ def plan_project(settings: Settings) -> PlannedProject:
                 reads=[str(upstream) for upstream in spec.upstreams],
             )
         )
-    return PlannedProject(planned, notes)
+    return PlannedProject(planned, notes, [_change(settings, c) for c in _changes(settings)])
+
+
+def _changes(settings: Settings) -> list[TableChange]:
+    deployed = load_deployed(settings.project, settings.state)
+    return changes(deployed, load_project(settings.project)) if deployed else []
+
+
+def _change(settings: Settings, change: TableChange) -> dict[str, Any]:
+    partitions, size_bytes = size(settings.warehouse / change.table.layer / change.table.table / "snapshot")
+    return {
+        "table": str(change.table),
+        "change": str(change.kind),
+        "what": list(change.what),
+        "downstream": [str(name) for name in change.downstream],
+        "partitions": partitions,
+        "bytes": size_bytes,
+    }
 
 
 def explain_table(settings: Settings, table: str, *, history: bool = False) -> Explanation:

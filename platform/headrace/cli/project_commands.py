@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.apply_command import show_changes
 from headrace.cli.errors import UsageError
 from headrace.cli.options import Json, Project, load_settings
 from headrace.cli.output import note, print_columns, print_json
@@ -42,13 +43,14 @@ def init(
 def plan(project: Project = None, as_json: Json = False) -> None:
     """Check the layer files and plan every table.
 
-    Lists each table with its mode and strategy. Starts nothing.
+    Lists each table with its mode and strategy, and what differs from what was applied last. Starts nothing.
     """
     from headrace.cli.planning import plan_project
 
     planned = plan_project(load_settings(project))
     if as_json:
-        print_json({"tables": [t.as_dict() for t in planned.tables], "notes": planned.notes})
+        tables = [t.as_dict() for t in planned.tables]
+        print_json({"tables": tables, "notes": planned.notes, "changes": planned.changes})
         return
     print_columns(
         ("table", "mode", "strategy", "freshness", "partitioned by", "reads"),
@@ -59,3 +61,7 @@ def plan(project: Project = None, as_json: Json = False) -> None:
     )
     for line in planned.notes:
         note(f"note: {line}")
+    if planned.changes:
+        print()
+        show_changes(planned.changes)
+        note("Next: `headrace apply` does it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from headrace.catalog import Catalog
 from headrace.catalog.alterations import Alterations
@@ -53,7 +54,9 @@ def alter(
         catalog.alterations.drop(table.name, what)
     else:
         catalog.alterations.set(Alteration(table.name, what, value, declared(spec, what)))
-    moved = supervisor.declare(altered(spec, catalog.alterations.of(table.name)))
+    new = altered(spec, catalog.alterations.of(table.name))
+    running = supervisor.arrangement.project
+    moved = supervisor.declare(replace(running, tables={**running.tables, new.name: new}))
     for other in {t.name: t for t in (table, *moved)}.values():
         catalog.register(other.spec, other.mode)
     return AlterResult(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import timedelta
 
 from headrace.engine.flow import Flow
@@ -11,7 +10,7 @@ from headrace.engine.table import Registry, Table
 from headrace.planner.flows import FlowPlan, group
 from headrace.planner.modes import effective_freshness, refresh_modes
 from headrace.spec import Project
-from headrace.spec.model import RefreshMode, TableSpec
+from headrace.spec.model import RefreshMode
 
 
 class Arrangement:
@@ -36,10 +35,19 @@ class Arrangement:
         modes = {t.name: RefreshMode.CONTINUOUS for t in self._registry if self._streams(t)}
         return group(self._project, modes)
 
-    def declare(self, spec: TableSpec) -> list[Table]:
-        """Take another declaration of a table. Returns the tables that have another mode now."""
-        self._project = replace(self._project, tables={**self._project.tables, spec.name: spec})
-        moved = []
+    @property
+    def project(self) -> Project:
+        return self._project
+
+    def declare(self, project: Project) -> list[Table]:
+        """Take other declarations; the registry has exactly their tables.
+
+        Returns:
+            The tables that have another mode now.
+        """
+        self._project, moved = project, []
+        known = {id(table) for table in self._registry}
+        self.scheduled[:] = [t for t in self.scheduled if id(t) in known]
         for name, (mode, reason) in refresh_modes(self._project, self._threshold).items():
             table = self._registry[name]
             if table.mode is not mode:

@@ -22,6 +22,7 @@ from headrace.engine.corrections_few import few_corrections
 from headrace.engine.diff import count_kinds
 from headrace.engine.kept import Kept
 from headrace.engine.overwrite import overwrite
+from headrace.engine.rebuild import rebuild
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
 from headrace.errors import TransientError
@@ -29,6 +30,7 @@ from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.store.commits import Commit, of_version
 from headrace.store.frames import local
+from headrace.store.frontier import Offsets, merge_offsets
 from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def backfill(
     only: frozenset[str] | None = None,
     expected: DataFrame | None = None,
     version: int | None = None,
+    offsets: Offsets | None = None,
     run_id: str,
     progress: Progress,
 ) -> RefreshResult:
@@ -57,11 +60,16 @@ def backfill(
         only: labels within the range: no other partition is compared or written.
         expected: what the range should hold at `version`; by default the table's SQL at its frontier.
         version: the changelog version that `expected` belongs to.
+        offsets: of a stg table that rests: where its topic goes on after `expected`.
     Raises:
         ConstraintViolated, Cancelled: nothing was committed.
     """
     begun = time.monotonic()
     spark = sessions.batch
+    if table.begins_again:
+        return rebuild(
+            sessions, registry, table, expected=expected, offsets=offsets, run_id=run_id, progress=progress
+        )
     with table.store.writing:  # between two refreshes: version and frontier belong together
         commit, frontier = table.store.commit, table.reached
     now = _restart(registry, table) if start is None and expected is None else None
@@ -73,7 +81,8 @@ def backfill(
     else:
         expected = in_range(expected, table, start, end, only)
     with Kept() as keep:
-        work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart=now is not None)
+        restart = now is not None
+        work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart, offsets)
         changes: pa.Table | DataFrame
         if (few := few_corrections(spark, table, at, expected, start, end, only)) is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
@@ -114,6 +123,7 @@ class _Correction:
     keep: Kept
     restart: bool = False
     """Whether the table goes on from `frontier`, which is later than what it has reached."""
+    offsets: Offsets | None = None
 
     def miscounted(self, rows: int) -> int:
         """Of `rows` that the table holds those beyond what its commits count: nobody counts damage."""
@@ -177,6 +187,7 @@ class _Correction:
         return replace(
             head,
             upstreams=self.frontier if self.restart else self.table.reached,
+            offsets=head.offsets if self.offsets is None else merge_offsets(head.offsets, self.offsets),
             mode="backfill",
             version=head.version + 1,
             template=self.table.template,
@@ -187,11 +198,13 @@ class _Correction:
 
 
 def _restart(registry: Registry, table: Table) -> dict[str, int] | None:
-    """The upstreams' present versions, where retention has removed changes that the table has not seen.
+    """The upstreams' present versions, where the table cannot go on from those that it has reached.
 
-    Such a table does not advance (it needs a resync), and nothing but its whole query at a later cut helps.
+    Retention has removed changes that it has not seen, or its text is a new one, which may read others. Such
+    a table rests, and nothing but its whole query at a later cut helps.
     """
     upstreams = {str(n): u.store for n, u in registry.upstreams(table).items()}
-    if all(table.reached.get(n, 0) >= s.changelog.removed for n, s in upstreams.items()):
+    seen = all(table.reached.get(n, 0) >= s.changelog.removed for n, s in upstreams.items())
+    if seen and table.store.commit.template == table.template:
         return None
     return {n: s.version for n, s in upstreams.items()}

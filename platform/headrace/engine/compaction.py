@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from headrace.engine.table import Table
 from headrace.store.commits import Commit
 from headrace.store.lookup import exclude
-from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION
+from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION, TableSchema
 from headrace.store.tables import Cold, Head
 
 if TYPE_CHECKING:
@@ -155,6 +155,17 @@ def snapshot_commit(
     )
 
 
+def laid_out(rows: DataFrame, schema: TableSchema, count: int) -> DataFrame:
+    """About `count` rows as a snapshot's files have them."""
+    column, files = schema.partition, -(-count // FILE_ROWS)
+    order = [rows[c] for c in ((column, *schema.key) if column is not None else schema.key)]
+    if files > 1:  # ranges of keys: a look-up of few keys opens few files
+        rows = rows.repartitionByRange(files, *order)
+    elif column is not None:
+        rows = rows.repartition(rows[column])
+    return rows.sortWithinPartitions(*order)
+
+
 def write_snapshot(
     table: Table,
     rows: DataFrame,
@@ -174,13 +185,7 @@ def write_snapshot(
     column = store.schema.partition
     if partitions is not None and column is not None:
         rows = rows.where(rows[column].isin(partitions))
-    files = -(-store.head_index().count(partitions) // FILE_ROWS)
-    order = [rows[c] for c in ((column, *store.schema.key) if column is not None else store.schema.key)]
-    if files > 1:  # ranges of keys: a look-up of few keys opens few files
-        rows = rows.repartitionByRange(files, *order)
-    elif column is not None:
-        rows = rows.repartition(rows[column])
-    rows = rows.sortWithinPartitions(*order)
+    rows = laid_out(rows, store.schema, store.head_index().count(partitions))
     commit = snapshot_commit(
         table, version=version, compacted=compacted, run_id=run_id, partitions=partitions
     )

@@ -5,14 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 
 from headrace.errors import TransientError
 from headrace.sources.envelope import Event
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.spec.model import TableName
+from headrace.store.frontier import Offsets
 
-Cut = Mapping[TableName, int]
-"""Changelog version of every table of the flow at one position of the source."""
+
+@dataclass(frozen=True)
+class Cut:
+    """A flow at one position of its source.
+
+    Args:
+        versions: changelog version of every table.
+        offsets: where the topics go on after it.
+    """
+
+    versions: Mapping[TableName, int]
+    offsets: Offsets
 
 
 class CutMissed(TransientError):
@@ -46,9 +58,9 @@ class Cuts:
                     marks[token] = event.lsn
         return marks
 
-    def reached(self, token: str, versions: Cut) -> None:
+    def reached(self, token: str, cut: Cut) -> None:
         """The flow stands at the marker row."""
-        self._waiting.pop(token).set_result(versions)
+        self._waiting.pop(token).set_result(cut)
 
     def missed(self) -> None:
         """The flow passed them, perhaps, in a batch that is not divided: whoever waits asks again."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions, advance
 from headrace.engine.compaction import compact
-from headrace.engine.cuts import Cuts
+from headrace.engine.cuts import Cut, Cuts
 from headrace.engine.failpoints import failpoint
 from headrace.engine.gate import Gate, at_rest
 from headrace.engine.ingest import ingest
@@ -252,7 +252,7 @@ class Flow:
             known = self._stg(partial(self._ingest_part, part=part, batch_id=batch_id))
             self._derived(known, batch_id)
             for token in part.tokens:
-                self.cuts.reached(token, {t.name: t.store.version for t in self.tables})
+                self.cuts.reached(token, Cut({t.name: t.store.version for t in self.tables}, part.offsets))
 
     def _ingest_part(self, table: Table, *, part: batches.Part, batch_id: int) -> Delta | None:
         assert table.spec.source is not None

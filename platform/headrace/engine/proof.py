@@ -107,7 +107,7 @@ class Proof:
         self, flow: Flow, table: Table, at: Position, cut: Cut, start: str | None, end: str | None
     ) -> ParityResult:
         table.store.reread()
-        version = cut[table.name]
+        version = cut.versions[table.name]
         actual = in_range(table.store.frame(self.sessions.batch, version=version), table, start, end)
         with source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected:
             result = compare(
@@ -163,7 +163,7 @@ class Proof:
         return work.run(tables, progress)
 
     def refresh(self, table: Table, span: Span, *, progress: Progress) -> RefreshResult:
-        """Backfill by the table's SQL or, for stg, from its source."""
+        """Backfill by the table's SQL or, for stg, from its source. Columns may be other than they were."""
         if table.spec.source is not None:
             return self._refresh_from_source(table, span, progress)
         return backfill(
@@ -178,14 +178,19 @@ class Proof:
         )
 
     def _refresh_from_source(self, table: Table, span: Span, progress: Progress) -> RefreshResult:
-        """Backfill of a stg table: its range is read again from the source, at a known position."""
+        """Backfill of a stg table: its range is read again from the source, at a known position.
+
+        A table with another text than its rows rests: all of it is read, and it goes on after that position.
+        """
+        assert table.spec.source is not None
         flow = next(f for f in self.flows if any(t.name == table.name for t in f.tables))
-        if table.name not in flow.active:
+        renewed = table.store.commit.template != table.template
+        if table.name not in flow.active and not renewed:
             raise TerminalError(
                 f"`{table.name}` does not run, so no position of the source can be fixed. "
                 f"Next: `headrace resume {table.name}`"
             )
-        start, end = span.start, span.end
+        start, end, topic = span.start, span.end, table.spec.source.topic
         with (
             self._cut(flow, [table]) as (at, cut),
             source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected,
@@ -198,7 +203,8 @@ class Proof:
                 end,
                 only=span.only,
                 expected=expected,
-                version=cut[table.name],
+                version=cut.versions[table.name],
+                offsets={topic: cut.offsets[topic]} if renewed else None,
                 run_id=self.run_id,
                 progress=progress,
             )

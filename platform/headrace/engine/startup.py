@@ -5,11 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
+from headrace.catalog import Catalog
 from headrace.engine.advance import Sessions
+from headrace.engine.arrangement import Arrangement
+from headrace.engine.catch_up import CatchUp
 from headrace.engine.flow import Flow
 from headrace.engine.gate import gate_of
+from headrace.engine.retention import Limits
+from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
+from headrace.engine.views import Views
 from headrace.errors import HeadraceError
 from headrace.planner.flows import FlowPlan
 from headrace.settings import Settings
@@ -55,6 +62,45 @@ def describe_sources(project: Project, dsn: Callable[[str], str]) -> dict[Source
     for source in sorted({t.source for t in tables}):
         found |= describe(dsn(source), [t for t in tables if t.source == source])
     return found
+
+
+def supervise(
+    project: Project,
+    registry: Registry,
+    settings: Settings,
+    catalog: Catalog,
+    *,
+    sessions: Sessions,
+    topics: Topics,
+    dead_letters: DeadLetters,
+    views: Views,
+    advance: Callable[[Table], None],
+    on_failure: Callable[[Table, Exception], None],
+) -> Supervisor:
+    """The flows and the schedule of these tables, not yet started."""
+    make = flow_maker(
+        project,
+        registry,
+        settings,
+        sessions=sessions,
+        topics=topics,
+        dead_letters=dead_letters,
+        on_failure=on_failure,
+    )
+    threshold = timedelta(seconds=settings.continuous_threshold_seconds)
+    return Supervisor(
+        Arrangement(project, registry, threshold, make),
+        catalog,
+        sessions,
+        CatchUp(sessions, topics, dead_letters, settings.kafka_bootstrap),
+        views.renew_if_old,
+        advance,
+        settings.compaction_interval_seconds,
+        settings.small_files,
+        Limits(settings.changelog_retention_hours, settings.vacuum_hours, settings.reader_expiry_hours),
+        registry,
+        views.renew,
+    )
 
 
 def flow_maker(

@@ -20,7 +20,8 @@ from headrace.engine.session import use_pool
 from headrace.engine.table import Registry, Table
 from headrace.errors import HeadraceError, NeedsResync, TerminalError
 from headrace.planner.flows import FlowPlan
-from headrace.spec.model import RefreshMode, TableName, TableSpec
+from headrace.spec import Project
+from headrace.spec.model import RefreshMode, TableName
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +74,14 @@ class Supervisor:
     registry: Registry
     renew: Callable[[Table], None]
     warnings: dict[TableName, list[str]] = field(default_factory=dict)
+    resting: set[TableName] = field(default_factory=set)
+    """Tables that neither stream nor refresh until their rows are by their new text; under `arranging`."""
+
+    arranging: threading.RLock = field(default_factory=threading.RLock)
     _retries: dict[str, _Retry] = field(default_factory=dict)
     _retained: dict[TableName, float] = field(default_factory=dict)
     _compacted: dict[TableName, float] = field(default_factory=dict)
     _refreshed: dict[TableName, float] = field(default_factory=dict)
-    _arranging: threading.RLock = field(default_factory=threading.RLock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
@@ -143,19 +147,19 @@ class Supervisor:
 
     # -- flows --------------------------------------------------------------------------------------------
 
-    def declare(self, spec: TableSpec) -> list[Table]:
-        """Follow another declaration of a table: tables join or leave flows, or go at another pace.
+    def declare(self, project: Project) -> list[Table]:
+        """Follow other declarations: tables join or leave flows, or go at another pace.
 
         Nothing is lost and nothing comes twice: every table goes on from its recorded frontier. One call at a
-        time.
+        time. The registry has the project's tables.
 
         Returns:
             The tables that have another mode now.
         """
-        moved = self.arrangement.declare(spec)
+        moved = self.arrangement.declare(project)
         for table in self.arrangement.unschedule():
             self._come_near(table)
-        with self._arranging:
+        with self.arranging:
             plans = self.arrangement.plans()
             for flow in self.arrangement.end(plans):
                 self._retries.pop(flow.name, None)
@@ -168,7 +172,7 @@ class Supervisor:
 
     def _come_near(self, table: Table) -> None:
         """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
-        if self.catalog.desired(table.name) != "RUNNING" or _outdated(table) is not None:
+        if not self._wanted(table) or _outdated(table) is not None:
             return
         try:
             self.advance(table)
@@ -181,7 +185,8 @@ class Supervisor:
             self._start_flow(flow)
             return
         tables = [self.registry[name] for name in plan.tables]
-        joining = [t for t in tables if t not in flow.tables and self.catalog.desired(t.name) == "RUNNING"]
+        known = {id(table) for table in flow.tables}
+        joining = [t for t in tables if id(t) not in known and self._wanted(t)]
         if flow.change(tables):
             flow.stop()
             self._start_flow(flow)  # with those that join
@@ -192,12 +197,16 @@ class Supervisor:
             except HeadraceError as error:
                 log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
 
+    def _wanted(self, table: Table) -> bool:
+        return table.name not in self.resting and self.catalog.desired(table.name) == "RUNNING"
+
     def _start_flow(self, flow: Flow) -> None:
         running = []
         for table in flow.tables:
-            row = self.catalog.row(table.name)
-            if row.desired == "SUSPENDED":
+            if self.catalog.desired(table.name) == "SUSPENDED":
                 self.catalog.observe(table.name, "SUSPENDED")
+            elif table.name in self.resting:
+                self.catalog.observe(table.name, "INITIALIZING")
             elif (why := _outdated(table)) is not None:
                 self.catalog.observe(table.name, "FAILED", why)
             else:
@@ -218,7 +227,7 @@ class Supervisor:
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK):
-            with self._arranging:
+            with self.arranging:
                 for flow in self.flows:
                     try:
                         self._reconcile(flow)
@@ -242,7 +251,7 @@ class Supervisor:
         flow.settle_where_quiet()
         flow.admit_late()
         for table in flow.tables:
-            if self._due(str(table.name)) and self.catalog.desired(table.name) == "RUNNING":
+            if self._due(str(table.name)) and self._wanted(table):
                 try:
                     self.resume(flow, table)
                 except HeadraceError as error:
@@ -261,7 +270,7 @@ class Supervisor:
             for table in list(self.arrangement.scheduled):
                 if self._stop.is_set() or not self._is_due(table):
                     continue
-                if self.catalog.desired(table.name) != "RUNNING":
+                if not self._wanted(table):
                     continue
                 try:
                     if (why := _outdated(table)) is not None:
@@ -337,8 +346,8 @@ def _outdated(table: Table) -> str | None:
     if same or not table.store.version or table.mode is RefreshMode.FULL:
         return None
     return (
-        f"the definition changed since version {table.store.version}. Next: "
-        f"`headrace refresh {table.name} --all` recomputes its history by the new text"
+        f"the definition changed since version {table.store.version}. Next: `headrace apply` recomputes its "
+        "history by the new text"
     )
 
 

@@ -48,6 +48,9 @@ class Table:
         names = {*recorded, *self.covered}
         return {n: max(recorded.get(n, 0), self.covered.get(n, 0)) for n in names}
 
+    begins_again: bool = False
+    """Whether its rows have another shape than it declares: columns, key or partition."""
+
     extended: TableSpec | None = None
     """The declaration with the hidden columns in its query, where the table has any."""
 

@@ -88,6 +88,11 @@ class Views:
         self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {table.name.layer}")
         self._spark.sql(f"CREATE OR REPLACE VIEW {table.name} AS {live_sql(table)}")
 
+    def drop(self, name: TableName) -> None:
+        """Let the view of a table go that is no more."""
+        self._made.pop(name, None)
+        self._spark.sql(f"DROP VIEW IF EXISTS {name}")
+
     def renew_if_old(self, table: Table) -> None:
         """Renew the table's view if it is old: an older one is right too, only its tail is longer."""
         made = self._made.get(table.name)

@@ -5,25 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from datetime import timedelta
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog import Catalog
 from headrace.engine import subscription, views
 from headrace.engine.advance import Sessions
-from headrace.engine.alter import alter, with_alterations
-from headrace.engine.arrangement import Arrangement
-from headrace.engine.assemble import assemble
+from headrace.engine.alter import alter
+from headrace.engine.apply import Apply
 from headrace.engine.cascade import Cascade
-from headrace.engine.catch_up import CatchUp, advance_beside
+from headrace.engine.catch_up import advance_beside
+from headrace.engine.deployment import Deployment
 from headrace.engine.flow import Flow
 from headrace.engine.job_group import JobGroup
 from headrace.engine.loads import Loads
 from headrace.engine.proof import Proof
-from headrace.engine.retention import Limits
 from headrace.engine.rows import Span
 from headrace.engine.session import batch_session, build_session, flow_session
-from headrace.engine.startup import attempts, describe_sources, flow_maker
+from headrace.engine.startup import attempts, supervise
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
 from headrace.engine.telling import describe_table, explain, initializing, listing, table_status
@@ -31,6 +30,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
+    ApplyResult,
     CascadeResult,
     ChangePage,
     ConstraintResult,
@@ -42,12 +42,11 @@ from headrace.results import (
 )
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.dsn import source_dsn
-from headrace.sources.postgres import SourceSchema
 from headrace.sources.topics import Topics
 from headrace.spec import Project
 from headrace.spec.alteration import Property
-from headrace.spec.model import RefreshMode, SourceTable
+from headrace.spec.edit import Edit
+from headrace.spec.model import RefreshMode
 from headrace.spec.partitions import label_range
 from headrace.store.frontier import Offsets
 from headrace.store.lease import Lease
@@ -60,12 +59,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Edits = Callable[[Project], Edit]
+
 
 class Warehouse:
     """Holds the lease, runs the flows, answers statements. Methods are thread-safe after `start`."""
 
     def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
-        self._project = project
+        self._deployment = Deployment(project, settings, catalog)
         self._settings = settings
         self._catalog = catalog
         self._lease = Lease(settings.warehouse / "lease")
@@ -79,6 +80,11 @@ class Warehouse:
         self._spark: SparkSession | None = None
         self._topics: Topics | None = None
         self._dead_letters = DeadLetters(settings.warehouse / "dead_letters")
+
+    @property
+    def project(self) -> Project:
+        """The definitions that run, without what statements have altered."""
+        return self._deployment.files
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -113,56 +119,34 @@ class Warehouse:
 
     def _bring_up(self) -> None:
         def start() -> None:
-            self._assemble(describe_sources(self._project, self._dsn))
+            self._assemble(*self._deployment.assemble(self._sessions.batch, self._deployment.files))
 
         for why in attempts(start, self._stopping):
             self._waiting_for = why
 
-    def _dsn(self, source: str) -> str:
-        return source_dsn(self._project.connectors[source], self._settings.source_environment())
-
-    def _assemble(self, sources: dict[SourceTable, SourceSchema]) -> None:
+    def _assemble(self, project: Project, registry: Registry) -> None:
         settings = self._settings
-        project = with_alterations(self._project, self._catalog.alterations)
-        threshold = timedelta(seconds=settings.continuous_threshold_seconds)
-        registry = assemble(
-            self._sessions.batch,
-            project,
-            sources,
-            warehouse=settings.warehouse,
-            threshold=threshold,
-            shadow_one_in=settings.shadow_one_in,
-        )
         for table in registry:
-            table.store.create(table.template)
+            table.store.create(table.template, table.spec.definition)
             table.store.open()
+            # An apply that was cut short: nobody knows the shape that the rows have.
+            table.begins_again = table.store.version > 0 and table.store.commit.template != table.template
             self._catalog.register(table.spec, table.mode)
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
-        make = flow_maker(
+        self._supervisor = supervise(
             project,
             registry,
             settings,
+            self._catalog,
             sessions=self._sessions,
             topics=self._topics,
             dead_letters=self._dead_letters,
+            views=self._views,
+            advance=self._advance,
             on_failure=self._failed,
         )
-        arrangement = Arrangement(project, registry, threshold, make)
-        self._flows = arrangement.flows
-        self._loads = Loads(self._project, settings, self._sessions, self._flows, self._topics, self._views)
-        self._supervisor = Supervisor(
-            arrangement,
-            self._catalog,
-            self._sessions,
-            CatchUp(self._sessions, self._topics, self._dead_letters, settings.kafka_bootstrap),
-            self._views.renew_if_old,
-            self._advance,
-            settings.compaction_interval_seconds,
-            settings.small_files,
-            Limits(settings.changelog_retention_hours, settings.vacuum_hours, settings.reader_expiry_hours),
-            registry,
-            self._views.renew,
-        )
+        self._flows = self._supervisor.flows
+        self._loads = Loads(project, settings, self._sessions, self._flows, self._topics, self._views)
         self._registry = registry
         self._supervisor.start()
         self._views.begin(registry, self._stopping)
@@ -181,12 +165,13 @@ class Warehouse:
     # -- names --------------------------------------------------------------------------------------------
 
     def _table(self, name: str) -> Table:
-        spec = self._project.table(name)
+        spec = self.project.table(name)
         if spec.name not in self._registry.tables:
-            raise TransientError(
-                f"`{name}` has not started yet: {self._waiting_for}. Next: `headrace status`"
-            )
+            raise self._not_yet(f"`{name}` has")
         return self._registry[spec.name]
+
+    def _not_yet(self, who: str) -> TransientError:
+        return TransientError(f"{who} not started yet: {self._waiting_for}. Next: `headrace status`")
 
     def _flow(self, table: Table) -> Flow | None:
         """The table's flow, None where it is refreshed on a schedule."""
@@ -194,9 +179,7 @@ class Warehouse:
 
     def _ready(self) -> Supervisor:
         if self._supervisor is None:
-            raise TransientError(
-                f"the tables have not started yet: {self._waiting_for}. Next: `headrace status`"
-            )
+            raise self._not_yet("the tables have")
         return self._supervisor
 
     # -- statements ---------------------------------------------------------------------------------------
@@ -209,7 +192,7 @@ class Warehouse:
 
     def _session(self) -> SparkSession:
         if self._spark is None:
-            raise TransientError("the warehouse is starting. Next: `headrace status`")
+            raise self._not_yet("the warehouse has")
         return self._spark
 
     def refresh(self, table: str, start: str | None, end: str | None, *, progress: Progress) -> RefreshResult:
@@ -236,7 +219,7 @@ class Warehouse:
         self._ready()
         proof = self._proof()
         work = Cascade(
-            self._project,
+            self.project,
             self._registry,
             lambda t, span: self.refresh(str(t.name), span.start, span.end, progress=progress),
             self._follow,
@@ -274,7 +257,7 @@ class Warehouse:
             self._sessions,
             self._registry,
             self._flows,
-            self._dsn,
+            self._deployment.dsn,
             self._topics,
             self._settings.kafka_bootstrap,
             self._settings.state / "scratch",
@@ -339,14 +322,29 @@ class Warehouse:
         self._ready().resume(self._flow(found), found)
 
     def alter(self, table: str, what: Property, value: str | None) -> AlterResult:
-        """Set a property of the table, or let its file count again (None); flows and schedule follow.
-
-        Raises:
-            TerminalError: the table cannot have it, or a source is being loaded.
-        """
+        """Set a property of the table, or let its file count again (None); flows and schedule follow."""
         supervisor, found = self._ready(), self._table(table)
         self._loads.refuse()
-        return alter(self._project, self._catalog, supervisor, found, what, value)
+        return alter(self.project, self._catalog, supervisor, found, what, value)
+
+    def apply(self, edit: Edits | None = None, *, dry_run: bool = False, progress: Progress) -> ApplyResult:
+        """Let the tables be what the files declare, or what one edit of them makes of those that run."""
+        supervisor = self._ready()
+        self._loads.refuse()
+        made = edit(self.project) if edit is not None else None
+        work = Apply(
+            self._registry,
+            self._catalog,
+            supervisor,
+            self._views,
+            lambda table, said: self._refresh(table, None, None, said),
+            lambda table: supervisor.resume(self._flow(table), table),
+            purge=made is not None,
+        )
+        with self._cancellable(progress):
+            return self._deployment.apply(
+                work, self._sessions.batch, made, dry_run=dry_run, progress=progress
+            )
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""
@@ -371,7 +369,7 @@ class Warehouse:
 
     def status(self) -> list[TableStatus]:
         if self._supervisor is None or self._topics is None:
-            return [initializing(name, self._waiting_for) for name in self._project.tables]
+            return [initializing(name, self._waiting_for) for name in self.project.tables]
         try:
             ends = self._topics.ends([t.spec.source.topic for t in self._registry if t.spec.source])
         except TransientError:

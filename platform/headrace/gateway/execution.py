@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import JsonValue
@@ -13,6 +14,7 @@ from headrace.gateway.encoding import encode
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
+    ApplyResult,
     CascadeResult,
     ChangePage,
     ConstraintResult,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.spec import Project
+    from headrace.spec.edit import Edit
 
 Lane = Literal["control", "reads", "jobs"]
 """Which workers run a statement: a SELECT never waits for a backfill, a SUSPEND for neither."""
@@ -61,6 +64,14 @@ class WarehouseApi(Protocol):
     def suspend(self, table: str) -> None: ...
     def alter(self, table: str, what: Property, value: str | None, /) -> AlterResult: ...
     def resume(self, table: str) -> None: ...
+    def apply(
+        self,
+        edit: Callable[[Project], Edit] | None = None,
+        /,
+        *,
+        dry_run: bool = False,
+        progress: Progress,
+    ) -> ApplyResult: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def show(self) -> list[dict[str, Any]]: ...
     def load(self, source: str, *, progress: Progress) -> LoadResult: ...
@@ -84,6 +95,8 @@ def lane(statement: s.ParsedStatement) -> Lane:
         case s.Select() | s.Changes() | s.ShowDeadLetters():
             return "reads"
         case s.Refresh() | s.Verify() | s.Check() | s.LoadSource():
+            return "jobs"
+        case s.Create() | s.AlterQuery() | s.Drop() | s.Apply():
             return "jobs"
         case _:
             return "control"
@@ -139,6 +152,13 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
             return Outcome({"table": table, "desired": "RUNNING"})
         case s.Alter(table=table, what=what, value=value):
             return Outcome(encode(warehouse.alter(table, what, value)))
+        case s.Apply(dry_run=dry_run):
+            return Outcome(encode(warehouse.apply(dry_run=dry_run, progress=progress)))
+        case s.Drop(table=None):
+            return Outcome(encode(ApplyResult(dry_run=False, tables=[])))
+        case s.Create() | s.AlterQuery() | s.Drop():
+            edit = partial(_edit, statement)
+            return Outcome(encode(warehouse.apply(edit, progress=progress)))
         case s.LoadSource(source=source):
             return Outcome(encode(warehouse.load(source, progress=progress)))
         case s.Refresh(table=table, labels=labels, cascade=True, dry_run=dry_run):
@@ -156,6 +176,20 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
         case s.Check(table=table, labels=labels):
             start, end = _ends(labels)
             return Outcome(encode(warehouse.check(table, start=start, end=end, progress=progress)))
+
+
+def _edit(statement: s.Create | s.AlterQuery | s.Drop, project: Project) -> Edit:
+    """What the statement makes of the table's file."""
+    from headrace.spec import edit
+
+    match statement:
+        case s.Create(text=text, or_alter=or_alter):
+            return edit.create(project, text, or_alter=or_alter)
+        case s.AlterQuery(table=table, query=query):
+            return edit.with_query(project, project.table(table).name, query)
+        case s.Drop(table=table):
+            assert table is not None
+            return edit.drop(project, project.table(table).name)
 
 
 def _ends(labels: s.Labels | None) -> tuple[str, str] | tuple[None, None]:

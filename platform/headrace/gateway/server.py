@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from headrace.gateway.service import ManagedWarehouse, Service
     from headrace.settings import Settings
-    from headrace.spec import Project
 
 log = logging.getLogger("headrace.gateway")
 
@@ -108,7 +107,7 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _build(settings: Settings) -> tuple[Project, ManagedWarehouse]:
+def _build(settings: Settings) -> ManagedWarehouse:
     from headrace.catalog import Catalog
     from headrace.spec import load_project
 
@@ -118,7 +117,7 @@ def _build(settings: Settings) -> tuple[Project, ManagedWarehouse]:
     from headrace.store.resident import RESIDENT
 
     RESIDENT.budget = settings.snapshot_bytes
-    return project, Warehouse(project, settings, Catalog.in_directory(settings.state))
+    return Warehouse(project, settings, Catalog.in_directory(settings.state))
 
 
 if __name__ == "__main__":

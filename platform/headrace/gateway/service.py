@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.gateway.execution import Outcome, WarehouseApi, check_labels, execute
 from headrace.gateway.jobs import Jobs
+from headrace.gateway.parser import parse
 from headrace.gateway.rows import ResultRows
-from headrace.gateway.statements import ParsedStatement, parse
+from headrace.gateway.statements import ParsedStatement
 from headrace.progress import Progress
 from headrace.results import Statement, TableStatus
 
@@ -26,11 +27,13 @@ State = Literal["starting", "ready", "failed", "stopping"]
 class ManagedWarehouse(WarehouseApi, Protocol):
     """A warehouse that the server starts and stops."""
 
+    @property
+    def project(self) -> Project: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
 
-Build = Callable[[], "tuple[Project, ManagedWarehouse]"]
+Build = Callable[[], ManagedWarehouse]
 
 
 class Service:
@@ -47,7 +50,7 @@ class Service:
         self._lock = Lock()
         self._state: State = "starting"
         self._error: str | None = None
-        self._built: tuple[Project, ManagedWarehouse] | None = None
+        self._built: ManagedWarehouse | None = None
         self._starter = Thread(target=self._start, name="warehouse-start", daemon=True)
         self.jobs = Jobs(self._execute, rows, keep=keep)
 
@@ -68,7 +71,7 @@ class Service:
             self._starter.join()
         self.jobs.close()
         if self._built is not None:
-            self._built[1].stop()
+            self._built.stop()
 
     def health(self) -> dict[str, str | None]:
         """`state` and, where it failed, `error`."""
@@ -77,7 +80,7 @@ class Service:
 
     def submit(self, sql: str) -> Statement:
         """Check a statement and queue it. Raises what is wrong with it."""
-        project, _ = self._ready()
+        project = self._ready().project
         tables = {str(name): spec.partition_column for name, spec in project.tables.items()}
         parsed = parse(sql, tables)
         check_labels(parsed, project)
@@ -85,12 +88,12 @@ class Service:
 
     def status(self) -> list[TableStatus]:
         """Every table's status."""
-        return self._ready()[1].status()
+        return self._ready().status()
 
     def _execute(self, parsed: ParsedStatement, progress: Progress) -> Outcome:
-        return execute(self._ready()[1], parsed, progress)
+        return execute(self._ready(), parsed, progress)
 
-    def _ready(self) -> tuple[Project, ManagedWarehouse]:
+    def _ready(self) -> ManagedWarehouse:
         with self._lock:
             state, error, built = self._state, self._error, self._built
         if state == "ready" and built is not None:
@@ -102,7 +105,7 @@ class Service:
     def _start(self) -> None:
         try:
             self._built = self._build()
-            self._built[1].start()
+            self._built.start()
         except HeadraceError as error:
             log.error("the warehouse cannot start: %s", error)
             self._settle("failed", str(error))

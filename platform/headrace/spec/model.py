@@ -127,6 +127,7 @@ class TableSpec:
     query_column: int = 1  # column of the file at which `query` begins
     key_location: Location | None = None  # of PRIMARY KEY
     partition_location: Location | None = None  # of PARTITIONED BY
+    definition: str = field(default="", repr=False, compare=False)  # the whole file
 
     def locate(self, offset: int) -> Location:
         """Where in the file the character at `offset` of `query` stands."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -99,6 +99,15 @@ def load_project(directory: Path) -> Project:
     errors += cycle
     raise_all(errors)
     return Project(directory, {name: specs[name] for name in order}, connectors)
+
+
+def with_tables(project: Project, tables: Iterable[TableSpec]) -> Project:
+    """The project with exactly these tables. Raises SpecError and ProjectErrors as `load_project`."""
+    specs = {spec.name: spec for spec in tables}
+    errors = list(_unknown_upstreams(specs, {str(name) for name in specs}, project.connectors))
+    order, cycle = _topological(specs)
+    raise_all([*errors, *cycle])
+    return Project(project.directory, {name: specs[name] for name in order}, project.connectors)
 
 
 def _collect(load: Callable[[Path], T], files: list[Path], errors: list[SpecError]) -> Iterator[T]:

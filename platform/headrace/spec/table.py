@@ -23,8 +23,12 @@ def load_table(path: Path) -> TableSpec:
     Raises:
         SpecError: the file breaks a rule that one file alone can break, with file, line and column.
     """
-    path = Path(path)
-    source = SourceText.read(path)
+    return read_table(SourceText.read(Path(path)))
+
+
+def read_table(source: SourceText) -> TableSpec:
+    """The table that a layer file's text declares. Raises as `load_table`."""
+    path = source.path
     header = read_header(source)
     _check_place(path, header)
     query = Query(source, header.query_start, header.query_end)
@@ -55,6 +59,7 @@ def load_table(path: Path) -> TableSpec:
         constraints=header.elements.constraints,
         comment=header.comment,
         options=header.options.written,
+        definition=source.text,
     )
 
 

@@ -58,6 +58,7 @@ class Changelog:
         """Retention has removed the changes up to this version; reads before it are refused."""
         self._table: DeltaTable | None = None
         self._seen = -1
+        self.closed = False
 
     def _delta(self) -> DeltaTable:
         if self._table is None:
@@ -78,6 +79,7 @@ class Changelog:
         Args:
             tombstones: key columns and `_seq` of deletes whose rows were never held (stg only).
         """
+        self._writable()
         rows = self._logged(changes, commit, origin)
         if tombstones is not None and tombstones.num_rows:
             rows = pa.concat_tables([rows, self._logged(self._buried(tombstones), commit, TOMBSTONE)])
@@ -103,6 +105,10 @@ class Changelog:
                     break
         if self._seen % CHECKPOINT_EVERY == 0:
             self._delta().create_checkpoint()
+
+    def _writable(self) -> None:
+        if self.closed:
+            raise TransientError(f"{self.path}: its table is defined anew meanwhile. Next: the same again")
 
     def _among(self, before: int, commit: Commit) -> bool:
         """Whether the commit itself is one of the Delta versions after `before`.
@@ -147,6 +153,7 @@ class Changelog:
         """As `append`, by a Spark job."""
         from pyspark.sql import functions as F
 
+        self._writable()
         self._delta()
         before = self._seen
         rows = changes.withColumn(ORIGIN, F.lit(origin))
@@ -166,6 +173,7 @@ class Changelog:
 
     def add(self, actions: Sequence[AddAction], commit: Commit) -> None:
         """As `append`, of files that were written beforehand."""
+        self._writable()
         self._delta()
         before = self._seen
         commit_parts(self.path, actions, commit)

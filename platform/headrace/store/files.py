@@ -64,6 +64,17 @@ def logged_files(table: DeltaTable) -> list[LoggedFile]:
     return sorted(found, key=lambda f: (f.low, f.high))
 
 
+def size(path: Path) -> tuple[int, int]:
+    """Partitions and bytes of a Delta table's files; `(0, 0)` where there is none."""
+    if not (path / "_delta_log").is_dir():
+        return 0, 0
+    table = DeltaTable(str(path))
+    actions = pa.table(table.get_add_actions(flatten=True))
+    columns = [f"partition.{name}" for name in table.metadata().partition_columns]
+    places = set(zip(*(actions.column(c).to_pylist() for c in columns), strict=True)) if columns else set()
+    return len(places), sum(actions.column("size_bytes").to_pylist())
+
+
 def mergeable(files: Sequence[LoggedFile], *, bound: int) -> list[list[LoggedFile]]:
     """Runs of neighbouring small files to make one of, each at most `SMALL_BYTES` long; [] within the bound.
 

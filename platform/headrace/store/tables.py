@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema
 
+from headrace.errors import TerminalError
 from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
 from headrace.store.commits import Commit, latest
+from headrace.store.creation import create, describe, fits
 from headrace.store.deletes import Deletes
 from headrace.store.frames import local
 from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
@@ -96,6 +97,8 @@ class StoredTable:
         self._pin = Pin(0, 0, 0)
         self._index: SnapshotIndex | None = None
         self._cold_through = -1
+        self.fits = True
+        """Whether its columns on disk are those of its schema: else no row can be read."""
 
     @property
     def commit(self) -> Commit:
@@ -114,16 +117,15 @@ class StoredTable:
     def tail_rows(self) -> int:
         return len(self._tail)
 
-    def create(self, template: str) -> None:
-        """Create both Delta tables where they do not exist. Readable by any Delta client of version 1."""
-        record = Commit(str(self.name), "create", 0, template=template).encode()
-        statistics = {"delta.dataSkippingStatsColumns": VERSION}
-        partition = [self.schema.partition] if self.schema.partition else None
-        _create(self.changelog.path, self.schema.logged, None, statistics, record)
-        # delta-rs rounds the statistics of decimals to floats: better none than such.
-        exact = [n for n, kind in self.schema.stored if not kind.startswith(_INEXACT)]
-        statistics_of_rows = {"delta.dataSkippingStatsColumns": ",".join(exact)} if exact else {}
-        _create(self.snapshot.path, self.schema.stored, partition, statistics_of_rows, record)
+    def create(self, template: str, definition: str = "") -> None:
+        """Create both Delta tables where they do not exist; the snapshot's properties say what they are."""
+        create(self, template)
+        describe(self, definition)
+
+    def close(self) -> None:
+        """Refuse every further write: another definition of the table has taken this one's place."""
+        with self.writing, self.compacting:
+            self.changelog.closed = self.snapshot.closed = True
 
     def open(self) -> None:
         """Read the newest commit back from the log, and the tail after the snapshot into the driver."""
@@ -134,12 +136,14 @@ class StoredTable:
         self.changelog.refresh()
         self.use(Retained.load(self.root))
         self.deletes.forget()
-        self._pin = self.snapshot.newest()
+        self._pin, self._tail, self._cold_through = self.snapshot.newest(), Tail(self.schema), -1
+        self.fits = fits(self)
+        if not self.fits:
+            self._pin = Pin(self._pin.delta, self.version, self.version)  # nothing to compact
+            return
         self._index = self._open_index(self._pin)
-        self._tail = Tail(self.schema)
         if self.changelog.count(self._pin.compacted, self.version) <= TAIL_LIMIT:
             self._tail.load(self.changelog.read(self._pin.compacted, self.version), self.version)
-            self._cold_through = -1
         else:
             self._cold_through = self.version
 
@@ -163,7 +167,15 @@ class StoredTable:
         with self._lock:
             return self._head()
 
+    def check_fits(self) -> None:
+        """Raises TerminalError where another definition has made its rows."""
+        if not self.fits:
+            raise TerminalError(
+                f"the rows of `{self.name}` have other columns than its definition. Next: `headrace apply`"
+            )
+
     def _head(self) -> Head:
+        self.check_fits()
         assert self._index is not None, "the table is not open"
         if self.cold:
             raise Cold(f"`{self.name}` must be compacted before rows are looked up in it")
@@ -303,6 +315,7 @@ class StoredTable:
 
         Live read at version v = snapshot ⊎ changelog tail, latest row per key.
         """
+        self.check_fits()
         with self._lock:  # one view: a compaction or a commit may come between two looks
             head = None if self.cold else self._head()
             newest, pin = self._commit.version, self._pin
@@ -339,26 +352,6 @@ class StoredTable:
         changed = local(spark, pa.table(arrays, names=key), tuple((name, types[name]) for name in key))
         rows = local(spark, head.tail.rows, self.schema.stored)
         return _without(base, changed, key).unionByName(rows)
-
-
-_INEXACT = ("decimal", "float", "double", "binary", "array", "map", "struct", "boolean", "variant")
-
-
-def _create(
-    path: Path,
-    columns: tuple[tuple[str, str], ...],
-    partition: list[str] | None,
-    properties: Mapping[str, str],
-    record: str,
-) -> None:
-    if latest(path) is None:
-        DeltaTable.create(
-            str(path),
-            schema=Schema.from_arrow(arrow_schema(columns)),
-            partition_by=partition,
-            configuration={"delta.checkpointInterval": "1000", **properties},
-            commit_properties=CommitProperties(custom_metadata={"userMetadata": record}),
-        )
 
 
 def _without(base: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:

@@ -1,0 +1,75 @@
+"""apply: the tables become what the files declare. What that changes is shown before it is done."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import progress
+from headrace.cli.options import Json, Project, load_settings
+from headrace.cli.output import note, print_columns, print_json
+
+
+def apply(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would change.")] = False,
+    project: Project = None,
+    as_json: Json = False,
+) -> None:
+    """Let the tables be what the files declare.
+
+    Others go on beside it. A table with another query rests while its history is computed by the new text.
+    """
+    from headrace.gateway.client import GatewayClient
+
+    with GatewayClient(load_settings(project)) as client:
+        if dry_run or not as_json:
+            planned = progress.run(client, "APPLY DRY RUN").result
+            if dry_run and as_json:
+                print_json(planned)
+                return
+            show_changes(planned["tables"])
+            if dry_run or not planned["tables"]:
+                return
+        result = progress.run(client, "APPLY").result
+    if as_json:
+        print_json(result)
+    else:
+        show_applied(result)
+
+
+def show_changes(tables: list[dict[str, Any]]) -> None:
+    """What is to change, a line a table."""
+    if not tables:
+        note("nothing differs from what was applied last")
+        return
+    rows = [
+        (
+            t["table"],
+            t["change"],
+            ", ".join(t["what"]) + ("; begins again" if t.get("begins_again") else ""),
+            t["partitions"] or "",
+            f"{t['bytes']:,}",
+            ", ".join(t["downstream"]),
+        )
+        for t in tables
+    ]
+    print_columns(("table", "change", "of", "partitions", "bytes", "downstream"), rows)
+
+
+def show_applied(result: dict[str, Any]) -> None:
+    """What came of it."""
+    done = [(t["table"], t["refreshed"]) for t in result["tables"] if t["refreshed"] is not None]
+    if done:
+        print_columns(
+            ("table", "rows", "inserted", "updated", "deleted", "version", "seconds"),
+            [
+                (
+                    name,
+                    *(r[c] for c in ("rows", "inserted", "updated", "deleted", "version")),
+                    round(r["seconds"], 1),
+                )
+                for name, r in done
+            ],
+        )
+    note(f"applied in {result['seconds']:.1f} s")

@@ -1,0 +1,99 @@
+"""Which definitions run: those that were applied last, and what assembles them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from headrace.catalog import Catalog
+from headrace.declared import deployed_tables, running_project
+from headrace.engine.alter import with_alterations
+from headrace.engine.apply import Apply, steps
+from headrace.engine.assemble import assemble
+from headrace.engine.startup import describe_sources
+from headrace.engine.table import Registry
+from headrace.progress import Progress
+from headrace.results import ApplyResult
+from headrace.settings import Settings
+from headrace.sources.dsn import source_dsn
+from headrace.spec import Project, load_project
+from headrace.spec.edit import Edit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class Deployment:
+    """
+    Args:
+        project: what the files declare when the server starts.
+
+    Attributes:
+        files: the definitions that run, without what statements have altered.
+    """
+
+    def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._applying = threading.Lock()
+        self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
+        with_alterations(self.files, catalog.alterations)
+        if waiting:
+            log.warning("the files declare other rows: `headrace plan` shows it, `headrace apply` does it")
+
+    @property
+    def threshold(self) -> timedelta:
+        """The loosest freshness of a table that streams."""
+        return timedelta(seconds=self._settings.continuous_threshold_seconds)
+
+    def dsn(self, source: str) -> str:
+        """Connection string of a source by its name."""
+        return source_dsn(self.files.connectors[source], self._settings.source_environment())
+
+    def apply(
+        self, work: Apply, spark: SparkSession, edit: Edit | None, *, dry_run: bool, progress: Progress
+    ) -> ApplyResult:
+        """Let the tables be what the files declare, or what one edit of them makes of those that run.
+
+        Raises:
+            SpecError: a file is wrong; nothing was changed.
+            TerminalError: the file to edit has changed since it was applied.
+        """
+        with self._applying:
+            if edit is not None:
+                edit.check()
+            files = edit.project if edit is not None else load_project(self.files.directory)
+            project, wanted = self.assemble(spark, files)
+            deployed = deployed_tables(self._catalog, files.directory)
+
+            def begin() -> None:
+                if edit is not None:
+                    edit.write()
+                self.files = files
+                with_alterations(files, self._catalog.alterations)  # what a file says otherwise is forgotten
+
+            todo = steps(work.registry, wanted, deployed, files)
+            return work.run(todo, wanted, project, begin=begin, dry_run=dry_run, progress=progress)
+
+    def assemble(self, spark: SparkSession, files: Project) -> tuple[Project, Registry]:
+        """These declarations as statements have altered them, and their tables, not yet open.
+
+        Raises:
+            SpecError: Spark refuses one of them.
+            HeadraceError: a source does not answer.
+        """
+        sources = describe_sources(files, self.dsn)
+        project, _, _ = self._catalog.alterations.applied(files)
+        registry = assemble(
+            spark,
+            project,
+            sources,
+            warehouse=self._settings.warehouse,
+            threshold=self.threshold,
+            shadow_one_in=self._settings.shadow_one_in,
+        )
+        return project, registry

@@ -1,0 +1,115 @@
+"""A table that begins again: its definition gives other columns, another key or another partition.
+
+Changes between rows of two shapes mean nothing, so there are none: the whole result takes the rows' place,
+and whoever reads its changes begins with it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.engine.advance import Sessions
+from headrace.engine.cluster import check_changes
+from headrace.engine.compaction import laid_out
+from headrace.engine.kept import Kept
+from headrace.engine.rows import batch_rows
+from headrace.engine.table import Registry, Table
+from headrace.progress import Progress
+from headrace.results import RefreshResult
+from headrace.store import creation
+from headrace.store.commits import Commit
+from headrace.store.frontier import Offsets, merge_offsets
+from headrace.store.schema import INSERT, KIND, SEQUENCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def rebuild(
+    sessions: Sessions,
+    registry: Registry,
+    table: Table,
+    *,
+    expected: DataFrame | None = None,
+    offsets: Offsets | None = None,
+    run_id: str,
+    progress: Progress,
+) -> RefreshResult:
+    """Put the result of the table's SQL, over its upstreams as they are now, in place of all that it holds.
+
+    The table rests meanwhile.
+
+    Args:
+        expected: rows of a stg table, by its source.
+        offsets: where its topic goes on after them.
+    Raises:
+        ConstraintViolated, Cancelled: nothing was written.
+    """
+    begun = time.monotonic()
+    store = table.store
+    progress.report(f"{table.name}: running the query for everything, with its new columns")
+    with store.writing, Kept() as keep:
+        frontier = {str(name): upstream.store.version for name, upstream in registry.upstreams(table).items()}
+        rows = expected
+        if rows is None:
+            rows = batch_rows(sessions.batch, registry, table, frontier)
+        rows = keep(_stored(rows, table))
+        check_changes(_inserted(rows), table)
+        count = rows.count()
+        commit = _record(store.commit, table, count, frontier, offsets, run_id)
+        snapshot = replace(commit, mode="compaction", through=commit.version)
+        progress.report(f"{table.name}: writing {count} rows")
+        with store.compacting:
+            creation.rebuild(store, laid_out(rows, store.schema, count), commit, snapshot)
+            creation.describe(store, table.spec.definition)
+            store.open()
+        table.covered, table.begins_again = {}, False
+    return RefreshResult(
+        table=str(table.name),
+        start="",
+        end="",
+        partitions=[],
+        rows=count,
+        inserted=count,
+        updated=0,
+        deleted=0,
+        version=store.version,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _stored(rows: DataFrame, table: Table) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    schema = table.store.schema
+    if schema.sequenced:
+        rows = rows.withColumn(SEQUENCE, F.lit(table.store.commit.high))
+    return rows.select(*schema.stored_names)
+
+
+def _inserted(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return rows.withColumn(KIND, F.lit(INSERT))
+
+
+def _record(
+    head: Commit, table: Table, rows: int, frontier: dict[str, int], offsets: Offsets | None, run_id: str
+) -> Commit:
+    return replace(
+        head,
+        mode="backfill",
+        version=head.version + 1,
+        upstreams=frontier,
+        offsets=merge_offsets(head.offsets, offsets or {}),
+        template=table.template,
+        run_id=run_id,
+        batch=-1,
+        accounting={},
+        rows=rows,
+        kinds=None,
+        partitions=None,
+        decision={},
+    )

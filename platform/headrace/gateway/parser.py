@@ -1,0 +1,284 @@
+"""The gateway's statements: text in, frozen dataclasses out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from sqlglot.tokens import Token
+
+from headrace.errors import did_you_mean
+from headrace.gateway.cursor import Cursor
+from headrace.gateway.queries import check_query
+from headrace.gateway.statements import (
+    Alter,
+    AlterQuery,
+    Apply,
+    Changes,
+    Check,
+    Create,
+    Describe,
+    Drop,
+    DropReader,
+    Explain,
+    Labels,
+    LoadSource,
+    ParsedStatement,
+    Refresh,
+    Resume,
+    Select,
+    ShowDeadLetters,
+    ShowReaders,
+    ShowTables,
+    Start,
+    Suspend,
+    Verify,
+)
+from headrace.spec.alteration import (
+    DOWNSTREAM,
+    PROPERTIES,
+    UNITS,
+    NoInterval,
+    Property,
+    freshness_text,
+    interval,
+)
+from headrace.spec.model import RefreshMode
+
+READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+READER_HINT = "letters, digits, `.`, `_` and `-`, at most 63"
+
+Tables = Mapping[str, str | None]
+"""Materialized tables, each with its partition column."""
+
+_EDIT = "edit the table's file under layers/, then run `headrace plan` and `headrace apply`"
+_MATERIALIZED = ("MATERIALIZED", "TABLE")
+
+
+def parse(sql: str, tables: Tables) -> ParsedStatement:
+    """Read one statement. Raises StatementError with line and column.
+
+    Args:
+        sql: the statement; a trailing `;` is fine.
+        tables: the materialized tables there are, each with its partition column.
+    """
+    parser = _Parser(sql, tables)
+    statement = parser.statement()
+    if not isinstance(statement, Select | Create | AlterQuery):
+        parser.cursor.end()
+    return statement
+
+
+class _Parser:
+    def __init__(self, sql: str, tables: Tables) -> None:
+        self.cursor = Cursor(sql)
+        self._tables = tables
+
+    def statement(self) -> ParsedStatement:
+        first = self.cursor.tokens[0]
+        word = first.text.upper()
+        if word in ("SELECT", "WITH"):
+            return Select(check_query(self.cursor, self._tables))
+        if word in ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"):
+            self.cursor.fail(f"{word} is refused: only a table's own query writes it", _EDIT)
+        branches: dict[str, Callable[[], ParsedStatement]] = {
+            "SHOW": self._show,
+            "DESCRIBE": lambda: Describe(self._materialized()),
+            "DESC": lambda: Describe(self._materialized()),
+            "EXPLAIN": lambda: Explain(self._materialized(), self.cursor.accept("HISTORY")),
+            "CREATE": self._create,
+            "ALTER": self._alter,
+            "DROP": self._drop,
+            "APPLY": self._apply,
+            "VERIFY": self._verify,
+            "CHECK": lambda: Check(table := self._table(), self._partition((table,))),
+            "CHANGES": self._changes,
+            "LOAD": self._load,
+        }
+        if word not in branches:
+            known = ["SELECT", "WITH", *branches]
+            self.cursor.fail(f"`{first.text}` begins no statement", did_you_mean(word, known))
+        self.cursor.keyword((word,))
+        return branches[word]()
+
+    def _show(self) -> ParsedStatement:
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS")):
+            case "MATERIALIZED":
+                self.cursor.keywords("TABLES")
+                return ShowTables()
+            case "READERS":
+                return ShowReaders(self._table() if self.cursor.peek() else None)
+        self.cursor.keywords("LETTERS")
+        return ShowDeadLetters(self._table() if self.cursor.peek() else None)
+
+    def _create(self) -> Create:
+        """What follows is read as a layer file is."""
+        or_alter = self.cursor.accept("OR")
+        if or_alter:
+            self.cursor.keywords("ALTER")
+        self.cursor.keywords(*_MATERIALIZED)
+        return Create(self._rest(self.cursor.tokens[0]), or_alter)
+
+    def _apply(self) -> Apply:
+        dry_run = self.cursor.accept("DRY")
+        if dry_run:
+            self.cursor.keywords("RUN")
+        return Apply(dry_run)
+
+    def _drop(self) -> Drop | DropReader:
+        if self.cursor.keyword(("MATERIALIZED", "READER")) == "READER":
+            return self._drop_reader()
+        self.cursor.keywords("TABLE")
+        if not self.cursor.accept("IF"):
+            return Drop(self._table())
+        self.cursor.keywords("EXISTS")
+        name, _ = self._written("a table name, such as `dws.user_hour`")
+        return Drop(name if name in self._tables else None)
+
+    def _rest(self, first: Token) -> str:
+        """The statement from a token on, as it was written."""
+        return self.cursor.sql[first.start : self.cursor.tokens[-1].end + 1]
+
+    def _drop_reader(self) -> DropReader:
+        name = self.cursor.string("a reader's name in quotes")
+        self.cursor.keywords("ON")
+        return DropReader(name, self._table())
+
+    def _alter(self) -> ParsedStatement:
+        table = self._materialized()
+        match self.cursor.keyword(("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "AS")):
+            case "SUSPEND":
+                return Suspend(table)
+            case "RESUME":
+                return Resume(table)
+            case "REFRESH":
+                return self._refresh(table)
+            case "SET":
+                what = self._property()
+                self.cursor.keywords("=")
+                value = self._freshness() if what == "FRESHNESS" else self.cursor.keyword(RefreshMode)
+                return Alter(table, what, value)
+            case "RESET":
+                return Alter(table, self._property(), None)
+            case _:
+                first = self.cursor.peek()
+                return AlterQuery(table, self._rest(first) if first else self.cursor.expected("a query"))
+
+    def _property(self) -> Property:
+        return cast("Property", self.cursor.keyword(PROPERTIES))
+
+    def _freshness(self) -> str:
+        if self.cursor.keyword(("INTERVAL", DOWNSTREAM)) == DOWNSTREAM:
+            return DOWNSTREAM
+        token = self.cursor.peek()
+        amount = self.cursor.string("the interval's number in quotes, such as '10'")
+        unit = self.cursor.keyword([*UNITS, *(f"{unit}S" for unit in UNITS)]).removesuffix("S")
+        try:
+            return freshness_text(interval(amount, unit))
+        except NoInterval as error:
+            self.cursor.fail(error.reason, error.hint, token=token)
+
+    def _refresh(self, table: str) -> Refresh:
+        if self.cursor.accept("ALL"):
+            return Refresh(table, None, *self._cascade())
+        labels = self._partition((table,))
+        if labels is None and (column := self._tables[table]) is not None:
+            self.cursor.expected(
+                "`PARTITION`",
+                f"name the range: REFRESH PARTITION ({column} BETWEEN '…' AND '…'), or REFRESH ALL",
+            )
+        return Refresh(table, labels, *self._cascade())
+
+    def _cascade(self) -> tuple[bool, bool]:
+        """`CASCADE [DRY RUN]`, where it follows."""
+        if not self.cursor.accept("CASCADE"):
+            return False, False
+        dry_run = self.cursor.accept("DRY")
+        if dry_run:
+            self.cursor.keywords("RUN")
+        return True, dry_run
+
+    def _verify(self) -> Verify:
+        names: list[str] = []
+        if self.cursor.peek() and not any(map(self._at, ("PARTITION", "WITHOUT", "REPAIR"))):
+            names.append(self._table())
+            while self.cursor.accept(","):
+                names.append(self._table())
+        labels = self._partition(tuple(names))
+        source = not self.cursor.accept("WITHOUT")
+        if not source:
+            self.cursor.keywords("SOURCE")
+        return Verify(tuple(dict.fromkeys(names)), labels, source, self.cursor.accept("REPAIR"))
+
+    def _changes(self) -> Changes:
+        table = self._table()
+        start: Start = None
+        if self.cursor.accept("FROM"):
+            match self.cursor.keyword(("VERSION", "SNAPSHOT", "LATEST")):
+                case "VERSION":
+                    start = self.cursor.integer("a changelog version")
+                case "SNAPSHOT":
+                    start = "SNAPSHOT"
+                case _:
+                    start = "LATEST"
+        reader = None
+        if self.cursor.accept("READER"):
+            token = self.cursor.peek()
+            reader = self.cursor.string("a reader's name in quotes")
+            if not READER_NAME.fullmatch(reader):
+                self.cursor.fail(f"`{reader}` is no name of a reader", READER_HINT, token=token)
+        return Changes(table, start, reader)
+
+    def _load(self) -> LoadSource:
+        self.cursor.keywords("SOURCE")
+        return LoadSource(self.cursor.name("a source, such as `shop`")[0])
+
+    def _materialized(self) -> str:
+        self.cursor.keywords(*_MATERIALIZED)
+        return self._table()
+
+    def _table(self) -> str:
+        name, first = self._written("a table name, such as `dws.user_hour`")
+        if name not in self._tables:
+            self.cursor.fail(f"no table `{name}`", did_you_mean(name, self._tables), token=first)
+        return name
+
+    def _written(self, what: str) -> tuple[str, Token]:
+        """A name of several parts, and where it begins."""
+        name, first = self.cursor.name(what)
+        while self.cursor.accept("."):
+            name += "." + self.cursor.name("the rest of a table name")[0]
+        return name, first
+
+    def _partition(self, tables: tuple[str, ...]) -> Labels | None:
+        """`PARTITION (column = 'A')` or `PARTITION (column BETWEEN 'A' AND 'B')`, where it follows."""
+        start = self.cursor.peek()
+        if not self.cursor.accept("PARTITION"):
+            return None
+        for table in tables:
+            if self._tables[table] is None:
+                self.cursor.fail(f"`{table}` has no partitions", token=start)
+        self.cursor.keywords("(")
+        column, token = self.cursor.name("the partition column")
+        known = {c for t in tables or self._tables if (c := self._tables[t]) is not None}
+        for table in tables:
+            if (actual := self._tables[table]) != column:
+                self.cursor.fail(f"`{table}` is partitioned by `{actual}`, not by `{column}`", token=token)
+        if not tables and column not in known:
+            self.cursor.fail(
+                f"no table is partitioned by `{column}`", did_you_mean(column, known), token=token
+            )
+        if self.cursor.keyword(("=", "BETWEEN")) == "=":
+            label = self.cursor.string("a partition label in quotes")
+            labels = Labels(label, label)
+        else:
+            low = self.cursor.string("a partition label in quotes")
+            self.cursor.keywords("AND")
+            labels = Labels(low, self.cursor.string("a partition label in quotes"))
+        self.cursor.keywords(")")
+        return labels
+
+    def _at(self, word: str) -> bool:
+        token = self.cursor.peek()
+        return token is not None and token.text.upper() == word

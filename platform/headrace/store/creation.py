@@ -1,0 +1,144 @@
+"""A stored table's two Delta tables: how they are made, and whether they are what a definition needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import CommitProperties, DeltaTable, Schema
+
+from headrace.store.commits import Commit, latest, log_versions
+from headrace.store.retained import Retained
+from headrace.store.schema import VERSION, TableSchema, arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.store.tables import StoredTable
+
+_INEXACT = ("decimal", "float", "double", "binary", "array", "map", "struct", "boolean", "variant")
+DEFINITION = "headrace.definition"
+"""Table property of a snapshot: its layer file."""
+
+_RECORD = "spark.databricks.delta.commitInfo.userMetadata"
+_CHECKPOINTS = {"delta.checkpointInterval": "1000"}
+_OF_CHANGES = {**_CHECKPOINTS, "delta.dataSkippingStatsColumns": VERSION}
+
+
+def create(store: StoredTable, template: str) -> None:
+    """Create both Delta tables where they do not exist. Readable by any Delta client of version 1."""
+    record = Commit(str(store.name), "create", 0, template=template)
+    schema = store.schema
+    if latest(store.changelog.path) is None:
+        _create(store.changelog.path, schema.logged, None, _OF_CHANGES, record)
+    if latest(store.snapshot.path) is None:
+        _create(store.snapshot.path, schema.stored, schema.partition, _of_rows(schema), record)
+
+
+def describe(store: StoredTable, definition: str) -> None:
+    """Let the snapshot's table property say what made its rows, for whoever meets it without headrace."""
+    table, found = DeltaTable(str(store.snapshot.path)), latest(store.snapshot.path)
+    if not definition or found is None or table.metadata().configuration.get(DEFINITION) == definition:
+        return
+    table.alter.set_table_properties(
+        {DEFINITION: definition},
+        raise_if_not_exists=False,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": found[1].encode()}),
+    )
+
+
+def fits(store: StoredTable) -> bool:
+    """Whether the Delta tables have the columns and the partition that the definition gives."""
+    schema = store.schema
+    places = (
+        (store.changelog.path, schema.logged, None),
+        (store.snapshot.path, schema.stored, schema.partition),
+    )
+    for path, columns, partition in places:
+        table = DeltaTable(str(path))
+        wanted = Schema.from_arrow(arrow_schema(columns))
+        if _columns(table.schema()) != _columns(wanted):
+            return False
+        if table.metadata().partition_columns != ([partition] if partition else []):
+            return False
+    return True
+
+
+def rebuild(store: StoredTable, rows: DataFrame, commit: Commit, snapshot: Commit) -> None:
+    """Begin again with these rows, whatever columns the table had. Its versions go on, its changes are gone.
+
+    Killed in between, the table has an older definition's record, or does not fit: it is rebuilt once more.
+
+    Args:
+        rows: stored columns, laid out as they are to be written.
+        commit: the changelog's record; its version is the next one.
+        snapshot: the snapshot's record, of the same version.
+    """
+    if store.schema.sequenced:
+        store.deletes.keep(store.retained.removed, commit.version)
+    gone = replace(
+        Retained.load(store.root),
+        removed=commit.version,
+        whole_since=log_versions(store.snapshot.path)[-1] + 1,
+        kept=(),
+    )
+    gone.save(store.root)
+    _replace(store, rows, snapshot)
+    _create(store.changelog.path, store.schema.logged, None, _OF_CHANGES, commit, mode="overwrite")
+
+
+def _replace(store: StoredTable, rows: DataFrame, record: Commit) -> None:
+    """The snapshot's columns, properties and rows, in one commit."""
+    writer = rows.writeTo(f"delta.`{store.snapshot.path}`").using("delta")
+    for name, value in _of_rows(store.schema).items():
+        writer = writer.tableProperty(name, value)
+    if store.schema.partition is not None:
+        writer = writer.partitionedBy(rows[store.schema.partition])
+    # This writer takes the record from the session alone; every other one here names its own, which counts.
+    conf = rows.sparkSession.conf
+    conf.set(_RECORD, record.encode())
+    try:
+        writer.replace()
+    finally:
+        conf.unset(_RECORD)
+
+
+def _columns(schema: Schema) -> list[tuple[str, object]]:
+    return [(field.name, _type(json.loads(field.to_json())["type"])) for field in schema.fields]
+
+
+def _type(kind: object) -> object:
+    """A Delta type without what it says of NULLs: Spark derives that from a query, DDL does not."""
+    if not isinstance(kind, dict):
+        return kind
+    fields = [(f["name"], _type(f["type"])) for f in kind.get("fields", [])]
+    return kind["type"], fields, *(_type(kind.get(part)) for part in ("elementType", "keyType", "valueType"))
+
+
+def _of_rows(schema: TableSchema) -> dict[str, str]:
+    # delta-rs rounds the statistics of decimals to floats: better none than such. Spark takes no partition.
+    kinds = {n: kind for n, kind in schema.stored if n != schema.partition}
+    exact = [n for n, kind in kinds.items() if not kind.startswith(_INEXACT)]
+    return {**_CHECKPOINTS, **({"delta.dataSkippingStatsColumns": ",".join(exact)} if exact else {})}
+
+
+def _create(
+    path: Path,
+    columns: tuple[tuple[str, str], ...],
+    partition: str | None,
+    properties: Mapping[str, str],
+    record: Commit,
+    *,
+    mode: str = "error",
+) -> None:
+    DeltaTable.create(
+        str(path),
+        schema=Schema.from_arrow(arrow_schema(columns)),
+        mode=mode,  # type: ignore[arg-type]
+        partition_by=[partition] if partition else None,
+        configuration=dict(properties),
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": record.encode()}),
+    )

@@ -1,0 +1,270 @@
+"""`apply`: edited tables get the rows of their new text, and everybody who reads them follows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from deltalake import DeltaTable
+from harness import Harness, layer
+from orders_chain import HOURS, LAYERS, RANGE, nine_orders
+
+from headrace.catalog import Catalog
+from headrace.declared import deployed_tables
+from headrace.engine.apply import Apply, steps
+from headrace.engine.assemble import assemble
+from headrace.engine.compaction import compact
+from headrace.engine.table import Registry
+from headrace.errors import ConstraintViolated, NeedsResync, TerminalError, TransientError
+from headrace.progress import Progress
+from headrace.results import ApplyResult
+from headrace.spec import load_project
+from headrace.store import creation
+
+PAID, BY_USER = "dwd.paid", "dws.by_user"
+CHAIN = {name: LAYERS[name] for name in ("dwd/paid", "dws/by_user", "dws/total")}
+EVERYTHING = "SELECT *, 'x' AS mark FROM dwd.paid"
+
+
+@dataclass
+class Applying:
+    """Edits the files of a warehouse and applies them, without flows."""
+
+    warehouse: Harness
+    catalog: Catalog
+    resumed: list[str] = field(default_factory=list)
+    gone: list[int] = field(default_factory=lambda: [5, 6])
+
+    def __post_init__(self) -> None:
+        self.register()
+
+    def register(self) -> None:
+        for table in self.warehouse.registry:
+            self.catalog.register(self.warehouse.project.tables[table.name], table.mode)
+
+    def edit(self, files: dict[str, str | None]) -> None:
+        for name, text in files.items():
+            path = self.warehouse.root / "project" / "layers" / f"{name}.sql"
+            path.unlink() if text is None else path.write_text(text)
+
+    def wanted(self) -> Registry:
+        return assemble(
+            self.warehouse.sessions.batch,
+            load_project(self.warehouse.root / "project"),
+            self.warehouse.schemas,
+            warehouse=self.warehouse.root / "warehouse",
+            threshold=timedelta(minutes=30),
+        )
+
+    def apply(self, files: dict[str, str | None] | None = None, *, dry_run: bool = False) -> ApplyResult:
+        self.edit(files or {})
+        project = load_project(self.warehouse.root / "project")
+        wanted = self.wanted()
+        supervisor = SimpleNamespace(
+            arranging=threading.RLock(), flows=[], resting=set(), declare=lambda _: []
+        )
+        views = SimpleNamespace(renew=lambda _: None, drop=lambda _: None)
+        work = Apply(
+            self.warehouse.registry,
+            self.catalog,
+            cast("Any", supervisor),
+            cast("Any", views),
+            lambda table, _: self.warehouse.backfill(str(table.name)),
+            lambda table: self.resumed.append(str(table.name)),
+        )
+        deployed = deployed_tables(self.catalog, project.directory)
+        todo = steps(self.warehouse.registry, wanted, deployed, project)
+        result = work.run(todo, wanted, project, begin=lambda: None, dry_run=dry_run, progress=Progress())
+        if not dry_run:
+            self.warehouse.project = project
+        return result
+
+    def goes_on(self) -> None:
+        """The next changes of the source come through, and every table is its SQL's result."""
+        self.warehouse.advance()
+        self.warehouse.assert_parity()
+        source = self.warehouse.source
+        source.put("orders", order_id=2, user_id=1, amount="20.50", hour=HOURS[0])
+        source.put("orders", order_id=4, user_id=1, amount="4.00", hour=HOURS[2])
+        source.delete("orders", 4)
+        source.delete("orders", self.gone.pop())
+        source.put("orders", order_id=40, user_id=0, amount="4.00", hour=HOURS[1])
+        self.warehouse.step()
+        self.warehouse.assert_parity()
+
+
+def told(result: ApplyResult) -> dict[str, tuple[str, bool]]:
+    return {t.table: (t.change, t.begins_again) for t in result.tables}
+
+
+@pytest.fixture
+def applying(harness: Callable[..., Harness], catalog: Catalog) -> Applying:
+    return Applying(nine_orders(harness(CHAIN), compacted=True), catalog)
+
+
+def paid(columns: str = "*", condition: str = "amount > 0", key: str = "order_id", **more: Any) -> str:
+    return layer(PAID, key, f"SELECT {columns} FROM stg.orders {RANGE} AND {condition}", **more)
+
+
+def test_another_calculation_corrects_what_differs_and_no_more(applying: Applying) -> None:
+    warehouse = applying.warehouse
+    before = warehouse.table(BY_USER).store.version
+    result = applying.apply({"dwd/paid": paid(condition="amount > 3")})
+    assert told(result) == {PAID: ("LOGIC", False)}
+    [table] = result.tables
+    assert table.what == ["query"] and table.downstream == [BY_USER, "dws.total"]
+    assert table.partitions == 3 and table.bytes > 0
+    assert table.refreshed is not None
+    assert (table.refreshed.deleted, table.refreshed.inserted, table.refreshed.rows) == (3, 0, 6)
+    assert applying.resumed == [PAID]
+    delta = DeltaTable(str(warehouse.table(PAID).store.snapshot.path))
+    assert "amount > 3" in delta.metadata().configuration[creation.DEFINITION]
+    warehouse.advance()
+    assert warehouse.table(BY_USER).store.version == before + 1
+    applying.goes_on()
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (paid("*, amount * 2 AS twice"), ["order_id", "user_id", "amount", "hour", "twice"]),
+        (
+            paid("user_id, order_id, CAST(amount AS decimal(20,4)) AS amount, hour"),
+            ["user_id", "order_id", "amount", "hour"],
+        ),
+        (paid(key="order_id, hour"), ["order_id", "user_id", "amount", "hour"]),
+        (paid(partitioned=False).replace(RANGE + " AND", "WHERE"), ["order_id", "user_id", "amount", "hour"]),
+    ],
+    ids=["added field", "another order and type", "another key", "no partition"],
+)
+def test_another_shape_begins_again_with_all_who_read_it(
+    applying: Applying, text: str, columns: list[str]
+) -> None:
+    warehouse = applying.warehouse
+    version = warehouse.table(PAID).store.version
+    result = applying.apply({"dwd/paid": text})
+    readers = {BY_USER, "dws.total"}
+    assert told(result)[PAID] == ("LOGIC", True)
+    assert {name for name, (change, _) in told(result).items() if change != "PROPERTIES"} == {PAID, *readers}
+    assert set(applying.resumed) == {PAID, *readers}
+    store = warehouse.table(PAID).store
+    assert store.version == version + 1
+    # Any engine reads the new columns, and a reader of older changes is told that there are none.
+    delta = DeltaTable(str(store.snapshot.path))
+    assert [f.name for f in delta.schema().fields] == columns
+    assert delta.metadata().configuration[creation.DEFINITION] == text
+    with pytest.raises(NeedsResync):
+        store.changelog.read(version, store.version)
+    warehouse.assert_parity()
+    applying.goes_on()
+    compact(warehouse.sessions.batch, warehouse.table(PAID), run_id="test")
+    warehouse.open()  # as after a restart
+    applying.goes_on()
+
+
+def test_a_removed_field_that_nobody_reads_goes(applying: Applying) -> None:
+    two = LAYERS["dws/by_user"].replace(", sum(amount) AS amount", "")
+    result = applying.apply({"dws/by_user": two})
+    assert told(result) == {BY_USER: ("LOGIC", True)}
+    assert applying.warehouse.rows(BY_USER)[0] == (0, HOURS[0], 1)
+    applying.goes_on()
+
+
+def test_a_field_that_is_still_read_stays(applying: Applying) -> None:
+    with pytest.raises(TerminalError, match="amount"):
+        applying.apply({"dwd/paid": paid("order_id, user_id, hour")})
+    applying.warehouse.assert_parity()
+
+
+def test_columns_change_through_a_star(applying: Applying) -> None:
+    applying.apply({"dws/all": layer("dws.all", "order_id", EVERYTHING, partitioned=False)})
+    applying.warehouse.step()
+    result = applying.apply({"dwd/paid": paid("*, amount * 2 AS twice")})
+    assert told(result)["dws.all"] == ("LOGIC", True)
+    assert next(t.what for t in result.tables if t.table == "dws.all") == ["columns"]
+    assert "twice" in applying.warehouse.table("dws.all").store.schema.names
+    applying.goes_on()
+
+
+def test_tables_come_and_go(applying: Applying) -> None:
+    warehouse = applying.warehouse
+    result = applying.apply({"dws/top": LAYERS["dws/top"], "dws/total": None})
+    assert told(result) == {"dws.total": ("REMOVED", False), "dws.top": ("ADDED", False)}
+    assert [str(t.name) for t in warehouse.derived] == [PAID, BY_USER, "dws.top"]
+    assert {row.name for row in applying.catalog.rows()} == {str(t.name) for t in warehouse.registry}
+    applying.goes_on()
+    assert len(warehouse.rows("dws.top")) == 6
+    result = applying.apply({"dws/total": LAYERS["dws/total"]})  # what it held before is still there
+    assert told(result) == {"dws.total": ("ADDED", True)}
+    applying.goes_on()
+
+
+def test_what_leaves_rows_as_they_are_touches_none(applying: Applying) -> None:
+    before = {str(t.name): t.store.version for t in applying.warehouse.registry}
+    text = LAYERS["dws/by_user"].replace("'10' SECOND", "'2' HOUR")
+    result = applying.apply({"dws/by_user": text})
+    assert told(result) == {BY_USER: ("PROPERTIES", False)}
+    assert result.tables[0].what == ["FRESHNESS"]
+    assert {str(t.name): t.store.version for t in applying.warehouse.registry} == before
+    assert applying.apply().tables == []
+
+
+def test_a_dry_run_changes_nothing(applying: Applying) -> None:
+    tables = dict(applying.warehouse.registry.tables)
+    result = applying.apply({"dwd/paid": paid("*, 1 AS one")}, dry_run=True)
+    assert told(result)[PAID] == ("LOGIC", True)
+    assert result.tables[0].refreshed is None
+    assert applying.warehouse.registry.tables == tables
+    applying.goes_on()
+
+
+def test_nobody_writes_by_the_old_text_any_more(applying: Applying) -> None:
+    old = applying.warehouse.table(PAID)
+    applying.apply({"dwd/paid": paid(condition="amount > 3")})
+    with pytest.raises(TransientError, match="is defined anew meanwhile"):
+        old.store.append(
+            old.store.changelog.read(0, 1).select([*old.store.schema.stored_names, "_kind"]),
+            old.store.commit,
+            origin="stream",
+        )
+    with pytest.raises(TransientError, match="is defined anew meanwhile"):
+        old.store.snapshot.overwrite_local(old.store.head().read(), old.store.commit, partitions=None)
+
+
+def test_rows_that_break_a_constraint_are_not_applied(applying: Applying) -> None:
+    before = applying.warehouse.rows(PAID)
+    extra = ", CONSTRAINT small EXPECT (twice < 10) ON VIOLATION FAIL"
+    with pytest.raises(ConstraintViolated, match="`small`"):
+        applying.apply({"dwd/paid": paid("*, amount * 2 AS twice", extra=extra)})
+    row = applying.catalog.row(PAID)
+    assert row.state == "FAILED" and row.error is not None and "`headrace apply`" in row.error
+    with pytest.raises(TerminalError, match=r"other columns than its definition. Next: `headr"):
+        applying.warehouse.rows(PAID)
+    applying.apply({"dwd/paid": CHAIN["dwd/paid"]})
+    assert applying.warehouse.rows(PAID) == before
+    applying.goes_on()
+
+
+@pytest.mark.parametrize("at", ["before", "between"])
+def test_killed_in_the_middle_it_is_done_by_the_next_apply(
+    applying: Applying, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(creation, "_create" if at == "between" else "rebuild", killed)
+        applying.apply({"dwd/paid": paid("*, amount * 2 AS twice")})
+    warehouse = applying.warehouse
+    warehouse.project = load_project(warehouse.root / "project")
+    warehouse.open()
+    assert not warehouse.table(PAID).store.fits
+    result = applying.apply()
+    assert told(result)[PAID] == ("LOGIC", True)
+    assert len(warehouse.rows(PAID)) == 9
+    applying.goes_on()
