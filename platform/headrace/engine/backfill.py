@@ -184,8 +184,12 @@ class _Correction:
 
     def _record(self, head: Commit) -> Commit:
         """The record of a correction. The frontier is where the stream found nothing more to do."""
+        # Rows that came past the topic are by the old text: it goes on after those of the new one.
+        anew = bool(head.loaded) and self.offsets is not None
         return replace(
             head,
+            loaded=head.version + 1 if anew else head.loaded,
+            loaded_at=(self.offsets or {}) if anew else head.loaded_at,
             upstreams=self.frontier if self.restart else self.table.reached,
             offsets=head.offsets if self.offsets is None else merge_offsets(head.offsets, self.offsets),
             mode="backfill",

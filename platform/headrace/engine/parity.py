@@ -105,7 +105,7 @@ def verify_topic(
 ) -> ParityResult:
     """A stg table against its SQL over its whole topic up to the frontier that its commit recorded.
 
-    A bulk snapshot's rows stand before the topic's first event: they come from the changelog.
+    Rows that came past the topic stand before it: those of a bulk snapshot, or of a table that began again.
 
     Raises:
         NeedsResync: Kafka no longer holds the topic from its beginning, or retention the snapshot's rows.
@@ -113,8 +113,8 @@ def verify_topic(
     assert table.spec.source is not None
     table.store.reread()
     commit, topic = table.store.commit, table.spec.source.topic
-    begin = topics.starting({}, [topic])
-    if any(offset for offset in begin[topic].values()):
+    begin = topics.starting(commit.loaded_at, [topic])
+    if not commit.loaded_at and any(offset for offset in begin[topic].values()):
         raise NeedsResync(
             f"topic `{topic}` no longer begins at offset 0, so `{table.name}` cannot be computed from it. "
             "The comparison with the source still holds"

@@ -98,10 +98,13 @@ def _inserted(rows: DataFrame) -> DataFrame:
 def _record(
     head: Commit, table: Table, rows: int, frontier: dict[str, int], offsets: Offsets | None, run_id: str
 ) -> Commit:
+    version = head.version + 1
     return replace(
         head,
         mode="backfill",
-        version=head.version + 1,
+        version=version,
+        loaded=version if offsets else 0,
+        loaded_at=offsets or {},
         upstreams=frontier,
         offsets=merge_offsets(head.offsets, offsets or {}),
         template=table.template,

@@ -52,7 +52,9 @@ class Commit:
         partitions: labels in which it changes or writes rows; None where that is not known, or all of them.
         kinds: changelog only: number of change rows by kind; None where they were not counted.
         decision: how a derived table's refresh was chosen and what it took; see `planner.choice.Decision`.
-        loaded: changelog version of a bulk snapshot, which the topic begins after; 0 where there was none.
+        loaded: changelog version of rows that came past the topic, which goes on after them: those of a bulk
+            snapshot, or of a table that began again; 0 where there were none.
+        loaded_at: where the topic goes on after them; empty for its beginning.
     """
 
     table: str
@@ -73,6 +75,7 @@ class Commit:
     partitions: tuple[str | None, ...] | None = None
     decision: dict[str, Any] = field(default_factory=dict)
     loaded: int = 0
+    loaded_at: Offsets = field(default_factory=dict)
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -80,7 +83,8 @@ class Commit:
     @classmethod
     def decode(cls, text: str) -> Commit:
         raw: dict[str, Any] = json.loads(text)
-        raw["offsets"] = decode_offsets(raw.get("offsets", {}))
+        for name in ("offsets", "loaded_at"):
+            raw[name] = decode_offsets(raw.get(name, {}))
         if raw.get("partitions") is not None:
             raw["partitions"] = tuple(raw["partitions"])
         return cls(**{k: v for k, v in raw.items() if k in cls.__dataclass_fields__})

@@ -333,7 +333,9 @@ class StoredTable:
         return fold(base, changes, self.schema)
 
     def loaded_rows(self, spark: SparkSession) -> DataFrame:
-        """The rows that the bulk snapshot brought. Raises NeedsResync where retention has removed them."""
+        """The rows that came past the topic. Raises NeedsResync where retention has removed them."""
+        if self._commit.loaded_at:  # it began again with them
+            return self.snapshot.frame(spark, self.snapshot.pin_for(self._commit.loaded))
         changes = self.changelog.frame(spark, 0, self._commit.loaded)
         if self._commit.loaded == 1:
             return changes.select(*self.schema.stored_names)
