@@ -10,8 +10,26 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
     from headrace.catalog import Catalog
+
+
+STACKS = ("tests/spark/", "tests/chain/")
+"""Folders whose tests share one Spark session, or one running stack."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Each stack in one process, all else where there is time: xdist's groups do not work with pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByStack(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((folder for folder in STACKS if nodeid.startswith(folder)), nodeid)
+
+    return ByStack(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -18,12 +18,10 @@ from headrace.settings import Settings
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.chain)
-            item.add_marker(pytest.mark.xdist_group("chain"))  # one stack a run
 
 
 @pytest.fixture(scope="session")
