@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 T = TypeVar("T")
 
 
-def eventually(what: str, condition: Callable[[], T], *, timeout: float = 60) -> T:
+def eventually(what: str, condition: Callable[[], T], *, timeout: float = 180) -> T:
     """The condition's first true answer. Exceptions count as not yet."""
     deadline = time.monotonic() + timeout
     while True:
