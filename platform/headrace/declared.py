@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,29 +37,29 @@ def load_declared(directory: Path, state: Path) -> tuple[Project, list[Alteratio
         TerminalError: there is no layer file, or another version of headrace wrote the catalog.
     """
     project = load_project(directory)
-    if not (state / CATALOG).is_file():
-        return project, []
-    from headrace.catalog import Catalog  # SQLAlchemy takes half a second to load
-
-    catalog = Catalog.in_directory(state)
-    try:
+    with _catalog(state) as catalog:
+        if catalog is None:
+            return project, []
         altered, counting, _ = catalog.alterations.applied(project)
         return altered, counting
-    finally:
-        catalog.close()
 
 
 def load_deployed(directory: Path, state: Path) -> dict[TableName, TableSpec]:
     """The tables as they were applied last, by the default catalog; none where there is no catalog."""
-    if not (state / CATALOG).is_file():
-        return {}
-    from headrace.catalog import Catalog
+    with _catalog(state) as catalog:
+        return deployed_tables(catalog, directory) if catalog is not None else {}
 
-    catalog = Catalog.in_directory(state)
-    try:
-        return deployed_tables(catalog, directory)
-    finally:
-        catalog.close()
+
+@contextmanager
+def _catalog(state: Path) -> Iterator[Catalog | None]:
+    """The default catalog; None where there is none, and none is made."""
+    if not (state / CATALOG).is_file():
+        yield None
+        return
+    from headrace.catalog import Catalog  # SQLAlchemy takes half a second to load
+
+    with closing(Catalog.in_directory(state)) as catalog:
+        yield catalog
 
 
 def deployed_tables(catalog: Catalog, directory: Path) -> dict[TableName, TableSpec]:

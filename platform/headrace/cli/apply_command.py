@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import progress
+from headrace.cli.cascade import show_refreshed
 from headrace.cli.options import Json, Project, load_settings
 from headrace.cli.output import note, print_columns, print_json
 
@@ -35,7 +36,9 @@ def apply(
     if as_json:
         print_json(result)
     else:
-        show_applied(result)
+        if any(t["refreshed"] is not None for t in result["tables"]):
+            show_refreshed(result["tables"])
+        note(f"applied in {result['seconds']:.1f} s")
 
 
 def show_changes(tables: list[dict[str, Any]]) -> None:
@@ -55,21 +58,3 @@ def show_changes(tables: list[dict[str, Any]]) -> None:
         for t in tables
     ]
     print_columns(("table", "change", "of", "partitions", "bytes", "downstream"), rows)
-
-
-def show_applied(result: dict[str, Any]) -> None:
-    """What came of it."""
-    done = [(t["table"], t["refreshed"]) for t in result["tables"] if t["refreshed"] is not None]
-    if done:
-        print_columns(
-            ("table", "rows", "inserted", "updated", "deleted", "version", "seconds"),
-            [
-                (
-                    name,
-                    *(r[c] for c in ("rows", "inserted", "updated", "deleted", "version")),
-                    round(r["seconds"], 1),
-                )
-                for name, r in done
-            ],
-        )
-    note(f"applied in {result['seconds']:.1f} s")

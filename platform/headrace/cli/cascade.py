@@ -33,7 +33,7 @@ def run_cascade(run: Callable[[str], Any], statement: str, *, dry_run: bool, as_
     if as_json:
         print_json(result)
     else:
-        _show_refreshed(result)
+        show_refreshed(result["tables"])
         show_parity(proofs)
     if not all(p["equal"] and not p["error"] for p in proofs):
         raise typer.Exit(FAILED)
@@ -54,8 +54,9 @@ def _show_plan(planned: dict[str, Any]) -> None:
     print_columns(("table", "range", "partitions", "bytes", "corrections", "why"), rows)
 
 
-def _show_refreshed(result: dict[str, Any]) -> None:
-    done = [(t["table"], t["refreshed"]) for t in result["tables"] if t["refreshed"] is not None]
+def show_refreshed(tables: list[dict[str, Any]]) -> None:
+    """What was refreshed, a line a table."""
+    done = [(t["table"], t["refreshed"]) for t in tables if t["refreshed"] is not None]
     print()
     print_columns(
         ("table", "rows", "inserted", "updated", "deleted", "version", "seconds"),

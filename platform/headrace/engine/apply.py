@@ -89,6 +89,13 @@ def _shape(table: Table) -> tuple[object, ...]:
     return schema.stored, schema.key, schema.partition
 
 
+def _opened(table: Table, step: Step) -> Table:
+    table.store.create(table.template, table.spec.definition)
+    table.store.open()
+    table.begins_again = step.begins_again
+    return table
+
+
 @dataclass(frozen=True)
 class Apply:
     """
@@ -170,10 +177,9 @@ class Apply:
                     self.catalog.register(project.tables[name], wanted[name].mode)
             tables = {}
             for table in wanted:
-                step_of = kinds.get(table.name)
-                replaced = step_of is not None and step_of.change.kind in (ChangeKind.ADDED, ChangeKind.LOGIC)
-                if replaced:
-                    tables[table.name] = self._opened(table, step_of)
+                own = kinds.get(table.name)
+                if own is not None and own.change.kind in (ChangeKind.ADDED, ChangeKind.LOGIC):
+                    tables[table.name] = _opened(table, own)
                 else:
                     tables[table.name] = kept = self.registry[table.name]
                     kept.plan = table.plan
@@ -185,12 +191,6 @@ class Apply:
             for step in todo:
                 if step.change.kind is ChangeKind.REMOVED:
                     shutil.rmtree(gone[step.change.table].store.root, ignore_errors=True)
-
-    def _opened(self, table: Table, step: Step | None) -> Table:
-        table.store.create(table.template, table.spec.definition)
-        table.store.open()
-        table.begins_again = step is not None and step.begins_again
-        return table
 
     def _renew(self, step: Step, progress: Progress) -> RefreshResult | None:
         name = step.change.table

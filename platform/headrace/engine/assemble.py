@@ -141,12 +141,9 @@ def _lint(
 
 def template_hash(spec: TableSpec, schema: TableSchema) -> str:
     """Hash of what decides a table's rows: query, key, partition, columns, row-removing constraints."""
-    removing = [(c.name, c.expression) for c in spec.constraints if c.on_violation.value in _REMOVING]
+    removing = [(c.name, c.expression) for c in spec.constraints if c.on_violation.removes_rows]
     parts = (spec.query.split(), schema.columns, schema.key, schema.partition, removing)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-_REMOVING = ("DROP ROW", "QUARANTINE")
 
 
 def _query_columns(

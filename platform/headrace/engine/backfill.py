@@ -211,4 +211,4 @@ def _restart(registry: Registry, table: Table) -> dict[str, int] | None:
     seen = all(table.reached.get(n, 0) >= s.changelog.removed for n, s in upstreams.items())
     if seen and table.store.commit.template == table.template:
         return None
-    return {n: s.version for n, s in upstreams.items()}
+    return registry.versions(table)

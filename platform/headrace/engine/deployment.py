@@ -45,11 +45,6 @@ class Deployment:
         if waiting:
             log.warning("the files declare other rows: `headrace plan` shows it, `headrace apply` does it")
 
-    @property
-    def threshold(self) -> timedelta:
-        """The loosest freshness of a table that streams."""
-        return timedelta(seconds=self._settings.continuous_threshold_seconds)
-
     def dsn(self, source: str) -> str:
         """Connection string of a source by its name."""
         return source_dsn(self.files.connectors[source], self._settings.source_environment())
@@ -93,7 +88,7 @@ class Deployment:
             project,
             sources,
             warehouse=self._settings.warehouse,
-            threshold=self.threshold,
+            threshold=timedelta(seconds=self._settings.continuous_threshold_seconds),
             shadow_one_in=self._settings.shadow_one_in,
         )
         return project, registry

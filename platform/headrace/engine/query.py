@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _COUNTER = itertools.count()
 VIOLATED = "_violated_"
-_REMOVING = (Violation.DROP_ROW, Violation.QUARANTINE)
 
 
 def run(
@@ -50,7 +49,7 @@ def run(
         for name in names:
             spark.catalog.dropTempView(name)
     for constraint in spec.constraints:
-        if constraint.on_violation in _REMOVING:
+        if constraint.on_violation.removes_rows:
             result = result.where(f"coalesce({constraint.expression}, false)")
     return result
 
@@ -81,7 +80,7 @@ def tests_rows(spec: TableSpec) -> bool:
 @lru_cache(maxsize=1024)
 def drops_rows(spec: TableSpec) -> bool:
     """Whether the query may leave a row of its upstream out: False for columns of one table and no more."""
-    if any(constraint.on_violation in _REMOVING for constraint in spec.constraints):
+    if any(constraint.on_violation.removes_rows for constraint in spec.constraints):
         return True
     query = spec.query_ast
     used = {name for name, value in query.args.items() if value}

@@ -51,7 +51,7 @@ def rebuild(
     store = table.store
     progress.report(f"{table.name}: running the query for everything, with its new columns")
     with store.writing, Kept() as keep:
-        frontier = {str(name): upstream.store.version for name, upstream in registry.upstreams(table).items()}
+        frontier = registry.versions(table)
         rows = expected
         if rows is None:
             rows = batch_rows(sessions.batch, registry, table, frontier)

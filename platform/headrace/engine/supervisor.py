@@ -75,7 +75,7 @@ class Supervisor:
     renew: Callable[[Table], None]
     warnings: dict[TableName, list[str]] = field(default_factory=dict)
     resting: set[TableName] = field(default_factory=set)
-    """Tables that neither stream nor refresh until their rows are by their new text; under `arranging`."""
+    """Tables that neither stream nor refresh until their rows are by their new text."""
 
     arranging: threading.RLock = field(default_factory=threading.RLock)
     _retries: dict[str, _Retry] = field(default_factory=dict)

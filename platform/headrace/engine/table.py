@@ -124,6 +124,10 @@ class Registry:
         """The materialized tables this one reads; empty for stg."""
         return {u: self.tables[u] for u in table.spec.upstreams if not isinstance(u, SourceTable)}
 
+    def versions(self, table: Table) -> dict[str, int]:
+        """The present versions of its upstreams."""
+        return {str(name): upstream.store.version for name, upstream in self.upstreams(table).items()}
+
     def behind(self, table: Table) -> int:
         """Versions of its upstreams that a table does not cover yet."""
         upstreams = self.upstreams(table).items()

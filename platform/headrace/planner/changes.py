@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -40,34 +40,31 @@ class TableChange:
     downstream: tuple[TableName, ...] = ()
 
 
-_REMOVING = (Violation.DROP_ROW, Violation.QUARANTINE)
-
-
 def logic(spec: TableSpec) -> dict[str, object]:
     """What decides a table's rows, and how they are told apart, by name. Layout of the text does not."""
     return {
         "query": spec.query.split(),
         "PRIMARY KEY": spec.primary_key,
         "PARTITIONED BY": spec.partitioned_by,
-        "constraints that remove rows": _constraints(spec, _REMOVING),
+        "constraints that remove rows": _constraints(spec, removing=True),
     }
 
 
 def properties(spec: TableSpec) -> dict[str, object]:
     """What of a declaration leaves the rows as they are, by name."""
-    others = tuple(v for v in Violation if v not in _REMOVING)
     return {
         "FRESHNESS": freshness_text(spec.freshness),
         "REFRESH_MODE": spec.refresh_mode,
         "REFRESH_POLICY": spec.refresh_policy,
-        "constraints": _constraints(spec, others),
+        "constraints": _constraints(spec, removing=False),
         "COMMENT": spec.comment,
         "WITH": dict(spec.options),
     }
 
 
-def _constraints(spec: TableSpec, kinds: Iterable[Violation]) -> list[tuple[str, str, Violation]]:
-    return [(c.name, c.expression, c.on_violation) for c in spec.constraints if c.on_violation in kinds]
+def _constraints(spec: TableSpec, *, removing: bool) -> list[tuple[str, str, Violation]]:
+    found = [c for c in spec.constraints if c.on_violation.removes_rows == removing]
+    return [(c.name, c.expression, c.on_violation) for c in found]
 
 
 def changes(deployed: Mapping[TableName, TableSpec], project: Lineage) -> list[TableChange]:

@@ -27,9 +27,8 @@ from headrace.planner.selectlist import (
     written,
 )
 from headrace.planner.state import State, Sum
-from headrace.spec.model import CorrectionPolicy, TableSpec, Violation
+from headrace.spec.model import CorrectionPolicy, TableSpec
 
-_REMOVING = (Violation.DROP_ROW, Violation.QUARANTINE)
 _ALL_ROWS = ("count", "*", "")
 _REFUSED_CLAUSES = {
     "having": "HAVING drops groups whose state is needed later",
@@ -137,7 +136,7 @@ def _check(spec: TableSpec, select: exp.Expr, root: Level | Union) -> None:
         raise Unsupported(f"the window function {shortened(root.windows[0].text)} reads other rows")
     if spec.correction_policy is CorrectionPolicy.SKIP:
         raise Unsupported("'correction.policy' = 'skip' leaves changes out that would have to be added")
-    removing = [c.name for c in spec.constraints if c.on_violation in _REMOVING]
+    removing = [c.name for c in spec.constraints if c.on_violation.removes_rows]
     if removing:
         raise Unsupported(f"constraint `{removing[0]}` drops rows whose state is needed later")
 

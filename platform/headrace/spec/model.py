@@ -36,6 +36,11 @@ class Violation(StrEnum):
     QUARANTINE = "QUARANTINE"
     FAIL = "FAIL"
 
+    @property
+    def removes_rows(self) -> bool:
+        """Whether rows that violate it are left out of the table."""
+        return self in (Violation.DROP_ROW, Violation.QUARANTINE)
+
 
 class CorrectionPolicy(StrEnum):
     """What a table does with its upstream's backfill corrections: ignore them, carry them through its query

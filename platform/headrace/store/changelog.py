@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from headrace.errors import NeedsResync, TransientError
+from headrace.store.closing import Closable
 from headrace.store.commits import Commit, latest, read_commit
 from headrace.store.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
 from headrace.store.parts import commit_parts
@@ -47,7 +48,7 @@ ATTEMPTS = 5
 """Times that an append is tried again because maintenance committed at the same moment."""
 
 
-class Changelog:
+class Changelog(Closable):
     """Row changes of one table, each commit one version. Only the lease holder appends."""
 
     def __init__(self, path: Path, schema: TableSchema) -> None:
@@ -58,7 +59,6 @@ class Changelog:
         """Retention has removed the changes up to this version; reads before it are refused."""
         self._table: DeltaTable | None = None
         self._seen = -1
-        self.closed = False
 
     def _delta(self) -> DeltaTable:
         if self._table is None:
@@ -79,7 +79,7 @@ class Changelog:
         Args:
             tombstones: key columns and `_seq` of deletes whose rows were never held (stg only).
         """
-        self._writable()
+        self.check_open()
         rows = self._logged(changes, commit, origin)
         if tombstones is not None and tombstones.num_rows:
             rows = pa.concat_tables([rows, self._logged(self._buried(tombstones), commit, TOMBSTONE)])
@@ -105,10 +105,6 @@ class Changelog:
                     break
         if self._seen % CHECKPOINT_EVERY == 0:
             self._delta().create_checkpoint()
-
-    def _writable(self) -> None:
-        if self.closed:
-            raise TransientError(f"{self.path}: its table is defined anew meanwhile. Next: the same again")
 
     def _among(self, before: int, commit: Commit) -> bool:
         """Whether the commit itself is one of the Delta versions after `before`.
@@ -153,7 +149,7 @@ class Changelog:
         """As `append`, by a Spark job."""
         from pyspark.sql import functions as F
 
-        self._writable()
+        self.check_open()
         self._delta()
         before = self._seen
         rows = changes.withColumn(ORIGIN, F.lit(origin))
@@ -173,7 +169,7 @@ class Changelog:
 
     def add(self, actions: Sequence[AddAction], commit: Commit) -> None:
         """As `append`, of files that were written beforehand."""
-        self._writable()
+        self.check_open()
         self._delta()
         before = self._seen
         commit_parts(self.path, actions, commit)

@@ -18,7 +18,8 @@ from deltalake import (
     write_deltalake,
 )
 
-from headrace.errors import NeedsResync, TransientError
+from headrace.errors import NeedsResync
+from headrace.store.closing import Closable
 from headrace.store.commits import Commit, history, latest, log_versions
 from headrace.store.files import NO_HOOKS, vacuum
 from headrace.store.retained import Retained
@@ -50,14 +51,13 @@ class Pin:
     through: int
 
 
-class Snapshot:
+class Snapshot(Closable):
     def __init__(self, path: Path, schema: TableSchema) -> None:
         self.path = path
         self.schema = schema
         self.retained = Retained()
         self._frames: dict[tuple[int, int], DataFrame] = {}
         self._lock = threading.Lock()
-        self.closed = False
 
     def newest(self) -> Pin:
         """The snapshot as other engines read it: a later commit of another writer is part of it."""
@@ -109,7 +109,7 @@ class Snapshot:
 
         Delta itself verifies that every row lies in the replaced partitions.
         """
-        self._writable()
+        self.check_open()
         writer = (
             rows.select(*self.schema.stored_names)
             .write.format("delta")
@@ -123,7 +123,7 @@ class Snapshot:
 
     def overwrite_local(self, rows: pa.Table, commit: Commit, *, partitions: list[str] | None) -> None:
         """As `overwrite`, from the driver: many small files cost a Spark job more than their rows."""
-        self._writable()
+        self.check_open()
         column = self.schema.partition
         order = [c for c in (column, *self.schema.key) if c is not None]
         write_deltalake(
@@ -176,10 +176,6 @@ class Snapshot:
         assert found is not None, "the table was created"
         record = CommitProperties(custom_metadata={"userMetadata": found[1].encode()})
         return len(vacuum(self.path, hours=hours, kept=kept, record=record))
-
-    def _writable(self) -> None:
-        if self.closed:
-            raise TransientError(f"{self.path}: its table is defined anew meanwhile. Next: the same again")
 
     def _predicate(self, partitions: list[str] | None) -> str | None:
         if partitions is None or self.schema.partition is None:

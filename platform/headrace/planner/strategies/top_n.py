@@ -18,10 +18,8 @@ from headrace.planner.facts import QueryFacts, Refusal, shortened
 from headrace.planner.strategies import affected_keys, affected_partitions
 from headrace.planner.strategies.affected_keys import AffectedKeys
 from headrace.planner.strategies.affected_partitions import AffectedPartitions
-from headrace.spec.model import TableSpec, Violation
+from headrace.spec.model import TableSpec
 from headrace.spec.query import query_tokens
-
-_REMOVING = (Violation.DROP_ROW, Violation.QUARANTINE)
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def match(spec: TableSpec, unlimited: TableSpec, facts: QueryFacts) -> TopN | Re
     Args:
         facts: of the query without its LIMIT.
     """
-    if any(c.on_violation in _REMOVING for c in spec.constraints):
+    if any(c.on_violation.removes_rows for c in spec.constraints):
         return Refusal("a constraint removes rows after the LIMIT")
     count = spec.query_ast.args["limit"].expression
     if not isinstance(count, exp.Literal) or not count.is_int:

@@ -1,0 +1,19 @@
+"""Stores that can be closed to writers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.errors import TransientError
+
+
+class Closable:
+    """A Delta table that takes no writes once another definition has taken its place."""
+
+    path: Path
+    closed = False
+
+    def check_open(self) -> None:
+        """Raises TransientError: it is closed."""
+        if self.closed:
+            raise TransientError(f"{self.path}: its table is defined anew meanwhile. Next: the same again")
