@@ -122,17 +122,16 @@ def read(spark: SparkSession, bootstrap: str, topic: str, first: int, end: int) 
 def run_models(spark: SparkSession, places: dict[str, str], run: int) -> None:
     """All models once, upstreams first, over the view `events`."""
     spark.sql(STG.format(**places, run=run))
-    gone = spark.sql(GONE.format(**places)).persist()
+    # Fixed rows, as in dbt's temporary tables: a cache would be computed again after each MERGE.
+    gone = spark.sql(GONE.format(**places)).localCheckpoint()
     gone.createOrReplaceTempView("gone")
     spark.sql(DWD.format(**places, run=run))
-    touched = spark.sql(TOUCHED.format(**places, run=run)).persist()
+    touched = spark.sql(TOUCHED.format(**places, run=run)).localCheckpoint()
     touched.createOrReplaceTempView("touched")
     if gone.count():
         spark.sql(DWD_GONE.format(**places))
     if touched.count():
         spark.sql(DWS.format(**places))
-    gone.unpersist()
-    touched.unpersist()
 
 
 def main() -> None:
