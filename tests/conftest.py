@@ -54,6 +54,6 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     """An empty catalog."""
     from headrace.catalog import Catalog
 
-    catalog = Catalog.in_directory(tmp_path / "state")
+    catalog = Catalog(f"sqlite:///{tmp_path / 'state' / 'catalog.db'}")
     yield catalog
     catalog.close()

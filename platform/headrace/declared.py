@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import SpecError
-from headrace.planner.changes import ChangeKind, changes
+from headrace.planner.changes import ChangeKind, change_of, changes
+from headrace.settings import SQLITE
 from headrace.spec import Project, load_project
 from headrace.spec.alteration import Alteration
 from headrace.spec.model import TableName, TableSpec
 from headrace.spec.project import with_tables
-from headrace.spec.table import read_table
+from headrace.spec.table import load_table, read_table
 from headrace.spec.text import SourceText
 
 if TYPE_CHECKING:
@@ -22,43 +23,41 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CATALOG = "catalog.db"
 
-
-def load_declared(directory: Path, state: Path) -> tuple[Project, list[Alteration]]:
-    """The project as statements have altered it, by its default catalog, and what they have altered.
+def load_declared(directory: Path, url: str) -> tuple[Project, list[Alteration]]:
+    """The project as statements have altered it, by its catalog, and what they have altered.
 
     A project that never ran has no catalog, and none is made.
 
     Args:
-        state: the warehouse's state directory.
+        url: the catalog's.
     Raises:
         SpecError: a layer file, or a connector, is wrong.
-        TerminalError: there is no layer file, or another version of headrace wrote the catalog.
+        TerminalError: there is no layer file, a newer headrace wrote the catalog, or it does not answer.
     """
     project = load_project(directory)
-    with _catalog(state) as catalog:
+    with _catalog(url) as catalog:
         if catalog is None:
             return project, []
         altered, counting, _ = catalog.alterations.applied(project)
         return altered, counting
 
 
-def load_deployed(directory: Path, state: Path) -> dict[TableName, TableSpec]:
-    """The tables as they were applied last, by the default catalog; none where there is no catalog."""
-    with _catalog(state) as catalog:
+def load_deployed(directory: Path, url: str) -> dict[TableName, TableSpec]:
+    """The tables as they were applied last, by the catalog; none where there is no catalog."""
+    with _catalog(url) as catalog:
         return deployed_tables(catalog, directory) if catalog is not None else {}
 
 
 @contextmanager
-def _catalog(state: Path) -> Iterator[Catalog | None]:
-    """The default catalog; None where there is none, and none is made."""
-    if not (state / CATALOG).is_file():
-        yield None
+def _catalog(url: str) -> Iterator[Catalog | None]:
+    if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).is_file():
+        yield None  # without SQLAlchemy, which takes half a second to load
         return
-    from headrace.catalog import Catalog  # SQLAlchemy takes half a second to load
+    from headrace.catalog import Catalog
 
-    with closing(Catalog.in_directory(state)) as catalog:
+    found = Catalog.existing(url)
+    with closing(found) if found is not None else nullcontext() as catalog:
         yield catalog
 
 
@@ -77,6 +76,38 @@ def deployed_tables(catalog: Catalog, directory: Path) -> dict[TableName, TableS
         except SpecError as error:  # an older headrace kept less than the file
             log.warning("%s: its applied definition cannot be read: %s", name, error)
     return found
+
+
+class Edited:
+    """Which layer files say something else than what runs. A file is read again only once it was written."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, tuple[int, str, str | None]] = {}
+
+    def told(self, spec: TableSpec, project: Project) -> str | None:
+        """What of a table's file waits for `headrace apply`, None for nothing.
+
+        Args:
+            spec: what runs, without what statements have altered; of `project`.
+        """
+        try:
+            written = spec.path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return "its file is gone. Next: `headrace apply` lets the table go, `headrace plan` shows more"
+        seen = self._seen.get(spec.path)
+        if seen is None or seen[:2] != (written, spec.definition):
+            seen = self._seen[spec.path] = (written, spec.definition, self._compared(spec, project))
+        return seen[2]
+
+    @staticmethod
+    def _compared(spec: TableSpec, project: Project) -> str | None:
+        try:
+            change = change_of(spec, load_table(spec.path), project)
+        except SpecError as error:
+            return f"its file was edited and is wrong: {error}"
+        if change is None:
+            return None
+        return f"its file was edited ({', '.join(change.what)}). Next: `headrace plan`, `headrace apply`"
 
 
 def running_project(project: Project, deployed: Mapping[TableName, TableSpec]) -> tuple[Project, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -183,10 +184,22 @@ class RefreshDecision(BaseModel):
     shadow: dict[str, float] = Field(default={}, description="seconds of an alternative run to compare")
 
 
+class PropertyDecision(BaseModel):
+    """One change of a table's freshness or mode, and why it was made."""
+
+    at: datetime
+    what: str = Field(description="FRESHNESS or REFRESH_MODE")
+    was: str = Field(description="as a layer file says it, as is `became`")
+    became: str
+    why: str
+
+
 class Explanation(BaseModel):
     """`headrace explain T`."""
 
     table: str
+    freshness: str = Field(description="as a layer file says it")
+    freshness_origin: str = Field(description="who says it")
     refresh_mode: str
     mode_reason: str
     strategy: str
@@ -195,6 +208,9 @@ class Explanation(BaseModel):
     upstreams: list[str]
     flow: list[str] = Field(default=[], description="tables that advance in the same micro-batch")
     notes: list[str] = []
+    decisions: list[PropertyDecision] = Field(
+        default=[], description="how freshness and mode came to be, newest first"
+    )
     history: list[RefreshDecision] = Field(default=[], description="past refreshes, newest first")
 
 

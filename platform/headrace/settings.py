@@ -26,6 +26,7 @@ Memory = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
 
 LOOPBACK = "127.0.0.1"
 SETTINGS_FILE = "headrace.toml"
+SQLITE = "sqlite:///"
 
 
 def checkout() -> Path | None:
@@ -65,6 +66,11 @@ class Settings(BaseSettings):
         default=None, description="an external server's URL; None: the embedded one"
     )
     postgres_database: str = Field(default="shop", description="the captured database of the embedded server")
+
+    catalog_url: str | None = Field(
+        default=None,
+        description="a PostgreSQL database for the catalog, its own; None: an SQLite file in `data`",
+    )
 
     shadow_one_in: int = Field(
         default=0,
@@ -151,12 +157,12 @@ class Settings(BaseSettings):
             return sources
         return (*sources, TomlConfigSettingsSource(settings_cls, toml_file=Path(project) / SETTINGS_FILE))
 
-    @field_validator("postgres_url", mode="before")
+    @field_validator("postgres_url", "catalog_url", mode="before")
     @classmethod
     def _blank_is_embedded(cls, value: object) -> object:
         return None if value == "" else value
 
-    @field_validator("postgres_url")
+    @field_validator("postgres_url", "catalog_url")
     @classmethod
     def _names_a_database(cls, value: str | None) -> str | None:
         if value is not None:
@@ -203,6 +209,13 @@ class Settings(BaseSettings):
     @property
     def logs(self) -> Path:
         return self.data / "logs"
+
+    @property
+    def catalog(self) -> str:
+        """The catalog's SQLAlchemy URL."""
+        if self.catalog_url is not None:
+            return urlsplit(self.catalog_url)._replace(scheme="postgresql+psycopg").geturl()
+        return f"{SQLITE}{self.state / 'catalog.db'}"
 
     @property
     def connectors(self) -> Path:
@@ -284,7 +297,7 @@ def _explain(error: ValidationError, project: Path) -> str:
             lines.append(f"unknown setting `{name}`; {did_you_mean(name, Settings.model_fields)}")
             continue
         # A URL may hold a password.
-        value = "…" if name == "postgres_url" else problem["input"]
+        value = "…" if name in ("postgres_url", "catalog_url") else problem["input"]
         where = f"`{name}={value}`: " if name else ""
         lines.append(where + problem["msg"].removeprefix("Value error, "))
     shown = "\n  ".join(lines)

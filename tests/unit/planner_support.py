@@ -32,17 +32,20 @@ def write_table(
     name: str = "dws.result",
     policy: str = "",
     freshness: str = "INTERVAL '10' SECOND",
+    options: str = "",
 ) -> TableSpec:
     """Write `layers/<layer>/<table>.sql` below `directory` and load it."""
     layer, table = name.split(".")
     path = directory / "layers" / layer / f"{table}.sql"
     path.parent.mkdir(parents=True, exist_ok=True)
+    formatter = (
+        f"'partition.fields.{partition}.date-formatter' = 'yyyyMMddHH'" if partition == "logdate" else ""
+    )
+    written = ", ".join(filter(None, (options, formatter)))
     lines = [
         f"CREATE MATERIALIZED TABLE {name}" + (f" (PRIMARY KEY ({key}))" if key else ""),
         f"PARTITIONED BY ({partition})" if partition else "",
-        f"WITH ('partition.fields.{partition}.date-formatter' = 'yyyyMMddHH')"
-        if partition == "logdate"
-        else "",
+        f"WITH ({written})" if written else "",
         f"FRESHNESS = {freshness}" if freshness else "",
         f"REFRESH_POLICY = {policy}" if policy else "",
         "AS",

@@ -85,15 +85,15 @@ def test_who_only_reads_the_catalog_leaves_it_as_it_is(tmp_path: Path) -> None:
     connector.write_text(Path(__file__).parents[2].joinpath("deploy/connectors/shop.json").read_text())
     write_table(tmp_path, "SELECT * FROM shop.public.orders", key="", name="stg.orders")
     project(tmp_path)
-    state = tmp_path / "state"
-    files, nothing = load_declared(tmp_path, state)
-    assert files == load_project(tmp_path) and nothing == [] and not state.exists()
+    url = f"sqlite:///{tmp_path / 'catalog.db'}"
+    files, nothing = load_declared(tmp_path, url)
+    assert files == load_project(tmp_path) and nothing == [] and not (tmp_path / "catalog.db").exists()
     set_ = Alteration(ORDERS, "FRESHNESS", "INTERVAL '1' DAY", "INTERVAL '10' SECOND")
     outdated = Alteration(ORDERS, "REFRESH_MODE", "FULL", "CONTINUOUS")
-    catalog = Catalog.in_directory(state)
+    catalog = Catalog(url)
     catalog.alterations.set(set_)
     catalog.alterations.set(outdated)
-    found, alterations = load_declared(tmp_path, state)
+    found, alterations = load_declared(tmp_path, url)
     assert found.tables[ORDERS] == replace(files.tables[ORDERS], freshness=timedelta(days=1))
     assert alterations == [set_] and catalog.alterations.all() == [set_, outdated]
 

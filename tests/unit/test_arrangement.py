@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,11 +11,13 @@ from typing import Any, cast
 import pytest
 from planner_support import write_table
 
+from headrace.engine import arrangement as module
 from headrace.engine.arrangement import Arrangement
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
 from headrace.planner.flows import FlowPlan
 from headrace.spec import Project
+from headrace.spec.calendar import read_calendar
 from headrace.spec.model import RefreshMode, TableName, TableSpec
 
 DAY, SECONDS = timedelta(days=1), timedelta(seconds=10)
@@ -69,6 +71,16 @@ def _table(spec: TableSpec) -> SimpleNamespace:
     return SimpleNamespace(name=spec.name, spec=spec, mode=mode, source=spec.source and object())
 
 
+class Clock:
+    """What the arrangement takes for the time."""
+
+    now_ = datetime(2026, 11, 10, 12, tzinfo=UTC)
+
+    @classmethod
+    def now(cls, _zone: object) -> datetime:
+        return cls.now_
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
@@ -118,3 +130,23 @@ def test_a_stg_table_streams_whatever_it_declares(world: World) -> None:
     world.declare("stg.a", freshness=DAY)
     assert world.arrangement.schedule() == []
     assert world.flows() == {"stg.a stg.x dwd.b dwd.y dws.both"}
+
+
+def test_a_calendar_makes_a_table_stream_for_a_day(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "datetime", Clock)
+    assert world.declare("dws.both", freshness=DAY, calendar=read_calendar("11-11 = 10 SECOND")) == {
+        "dws.both"
+    }
+    both, arrangement = world.registry[TableName("dws", "both")], world.arrangement
+    assert (both.mode, both.freshness, arrangement.calendar_turned()) == (RefreshMode.INCREMENTAL, DAY, False)
+    monkeypatch.setattr(Clock, "now_", datetime(2026, 11, 11, tzinfo=UTC))
+    assert arrangement.calendar_turned()
+    assert arrangement.declare(arrangement.project) == [both]
+    assert (both.mode, both.freshness) == (RefreshMode.CONTINUOUS, SECONDS)
+    assert both.spec.freshness_origin == "its calendar: 11-11 = 10 SECOND"
+    assert not arrangement.calendar_turned()
+    assert arrangement.project.tables[both.name].freshness == DAY  # what is declared stays
+    monkeypatch.setattr(Clock, "now_", datetime(2026, 11, 12, tzinfo=UTC))
+    assert arrangement.calendar_turned()
+    assert arrangement.declare(arrangement.project) == [both]
+    assert (both.mode, both.freshness) == (RefreshMode.INCREMENTAL, DAY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -85,12 +86,16 @@ def test_the_bars_of_freshness(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = score("headrace", 1.0)
     ours.delays[-3:] = [4.0, 4.0, 4.0]
     ours.missing = 1
+    ours.beside, ours.backfills = [1.5] * 89 + [2.5] * 11, [3.0, 4.0, 9.0]
     monkeypatch.setattr(freshness, "scores", lambda bench, phases: [ours])
     results = by_name(freshness.run(cast("Bench", None)))
     assert (results["freshness, p50"].value, results["freshness, p50"].holds) == (1.0, True)
     assert (results["freshness, p99"].value, results["freshness, p99"].holds) == (4.0, False)
     assert results["changes that never showed"].holds is False
     assert results["headrace.max"].value == 4.0
+    beside = results["freshness beside such backfills, p90, part of alone"]
+    assert (beside.value, beside.holds) == (2.5, False)
+    assert results["seconds of a backfill of 30 partitions beside it"].value == 4.0
 
 
 def test_a_wrong_table_of_headrace_breaks_a_bar_and_one_of_a_peer_is_shown() -> None:
@@ -167,6 +172,31 @@ def test_a_change_is_seen_with_the_first_commit_that_shows_its_group(
     ran.freshness(0.0, 1.0)
     assert sorted(set(ran.score.delays)) == pytest.approx([1.5, 2.0])
     assert (len(ran.score.delays), ran.score.missing) == (39, 1)
+
+
+def test_changes_beside_backfills_are_measured_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = time.time()
+    groups = {(order, "h"): order for order in (1, 251, 252)}
+    later = [Commit(begun + 12.0, 3, images((1, "h"), (251, "h"), (252, "h")))]
+    ran = a_race(Commits({DWS: later}), SimpleNamespace(groups=lambda: groups))
+    backfilled = threading.Event()
+
+    def updates(self: Race, seconds: float, first: int) -> dict[int, float]:
+        assert first == 251 and backfilled.wait(10)
+        return {0: begun + 10.0}
+
+    monkeypatch.setattr(Race, "_updates", updates)
+    monkeypatch.setattr(Race, "_settled", lambda self, since: {})
+    ran.freshness_beside(1.0, backfilled.set)
+    assert ran.score.beside == pytest.approx([2.0, 2.0]) and ran.score.delays == []
+    assert ran.score.backfills and ran.score.missing == 0
+
+    def fails() -> None:
+        backfilled.set()
+        raise RuntimeError("no partition")
+
+    with pytest.raises(RuntimeError, match="no partition"):
+        ran.freshness_beside(1.0, fails)
 
 
 def test_a_run_is_settled_when_all_tables_committed_and_nothing_follows() -> None:

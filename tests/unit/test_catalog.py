@@ -4,23 +4,61 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from headrace.catalog import Catalog, schema
+from headrace.catalog.decisions import KEPT
+from headrace.catalog.migrate import HEAD, alembic_config
 from headrace.errors import TerminalError, UnknownName
 from headrace.spec import TableSpec, load_table
-from headrace.spec.model import RefreshMode
+from headrace.spec.model import RefreshMode, TableName
+
+BEFORE_ALEMBIC = """
+CREATE TABLE schema_version (id INTEGER NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (id));
+INSERT INTO schema_version VALUES (1, 1);
+CREATE TABLE materialized_table (
+    name VARCHAR(127) NOT NULL, definition TEXT NOT NULL, definition_hash VARCHAR(64) NOT NULL,
+    freshness_seconds FLOAT, mode VARCHAR(16) NOT NULL, desired VARCHAR(16) NOT NULL,
+    state VARCHAR(16) NOT NULL, error TEXT, updated_at DATETIME NOT NULL, PRIMARY KEY (name)
+);
+INSERT INTO materialized_table VALUES (
+    'dwd.words', 'text', 'hash', 10.0, 'CONTINUOUS', 'SUSPENDED', 'SUSPENDED', NULL,
+    '2026-11-01 00:00:00.000000'
+);
+CREATE TABLE reader (
+    table_name VARCHAR(127) NOT NULL, name VARCHAR(63) NOT NULL, position BIGINT NOT NULL,
+    progressed_at DATETIME NOT NULL, expired BOOLEAN NOT NULL, PRIMARY KEY (table_name, name)
+);
+INSERT INTO reader VALUES ('dwd.words', 'export', 7, '2026-11-01 00:00:00.000000', 0);
+CREATE TABLE alteration (
+    table_name VARCHAR(127) NOT NULL, property VARCHAR(16) NOT NULL, value VARCHAR(63) NOT NULL,
+    "over" VARCHAR(63) NOT NULL, altered_at DATETIME NOT NULL, PRIMARY KEY (table_name, property)
+);
+INSERT INTO alteration VALUES (
+    'dwd.words', 'FRESHNESS', 'INTERVAL ''1'' DAY', 'INTERVAL ''10'' SECOND', '2026-11-01 00:00:00.000000'
+);
+"""
 
 LAYER = """\
 CREATE MATERIALIZED TABLE {name} (PRIMARY KEY (id))
 FRESHNESS = INTERVAL '10' SECOND
 AS SELECT id FROM stg.words
 """
+
+
+def url(directory: Path, name: str = "state") -> str:
+    return f"sqlite:///{directory / name / 'catalog.db'}"
 
 
 def table(directory: Path, name: str = "dwd.words", text: str = LAYER) -> TableSpec:
@@ -54,13 +92,29 @@ def test_registering_again_keeps_what_a_person_asked_for(catalog: Catalog, tmp_p
     assert after.definition_hash != before.definition_hash
 
 
+def test_another_freshness_or_mode_is_a_decision(catalog: Catalog, tmp_path: Path) -> None:
+    spec = table(tmp_path)
+    catalog.register(spec, RefreshMode.CONTINUOUS, "freshness 10 s is within 1800 s")
+    first = catalog.row(spec.name).updated_at
+    catalog.register(spec, RefreshMode.CONTINUOUS)
+    assert catalog.decisions.of(spec.name) == [] and catalog.row(spec.name).updated_at == first
+    sale = replace(spec, freshness=timedelta(hours=2), freshness_origin="its calendar: SUN = 2 HOUR")
+    catalog.register(sale, RefreshMode.INCREMENTAL, "freshness 7200 s is above 1800 s")
+    catalog.register(replace(sale, freshness=None, freshness_origin="a statement"), RefreshMode.INCREMENTAL)
+    assert [(d.what, d.was, d.became, d.why) for d in catalog.decisions.of(spec.name)] == [
+        ("FRESHNESS", "INTERVAL '2' HOUR", "DOWNSTREAM", "a statement"),
+        ("REFRESH_MODE", "CONTINUOUS", "INCREMENTAL", "freshness 7200 s is above 1800 s"),
+        ("FRESHNESS", "INTERVAL '10' SECOND", "INTERVAL '2' HOUR", "its calendar: SUN = 2 HOUR"),
+    ]
+
+
 def test_state_survives_the_process(catalog: Catalog, tmp_path: Path) -> None:
     spec = table(tmp_path)
     catalog.register(spec, RefreshMode.CONTINUOUS)
     catalog.set_desired(spec.name, "SUSPENDED")
     catalog.observe(spec.name, "NEEDS RESYNC", "the slot was lost")
     catalog.close()
-    reopened = Catalog.in_directory(tmp_path / "state")
+    reopened = Catalog(url(tmp_path))
     row = reopened.row(spec.name)
     assert (row.desired, row.state, row.error) == ("SUSPENDED", "NEEDS RESYNC", "the slot was lost")
     reopened.close()
@@ -94,7 +148,7 @@ def test_only_known_desires_are_taken(catalog: Catalog, tmp_path: Path) -> None:
 def test_many_writers_and_readers_of_two_engines_lose_nothing(catalog: Catalog, tmp_path: Path) -> None:
     names = [f"dwd.t{n}" for n in range(8)]
     specs = [table(tmp_path, name) for name in names]
-    other = Catalog.in_directory(tmp_path / "state")
+    other = Catalog(url(tmp_path))
 
     def work(n: int) -> None:
         for round in range(15):
@@ -117,7 +171,7 @@ def test_many_open_a_new_catalog_at_once(tmp_path: Path) -> None:
 
     def open_it(_n: int) -> int:
         barrier.wait(60)
-        opened = Catalog.in_directory(tmp_path / "new")
+        opened = Catalog(url(tmp_path, "new"))
         rows = len(opened.rows())
         opened.close()
         return rows
@@ -154,13 +208,63 @@ def test_a_switch_to_the_log_that_another_one_makes_too_is_tried_again(
 
 def test_a_catalog_of_a_newer_headrace_is_left_alone(catalog: Catalog, tmp_path: Path) -> None:
     catalog.close()
-    file = tmp_path / "state" / "catalog.db"
-    engine = sa.create_engine(f"sqlite:///{file}")
+    engine = sa.create_engine(url(tmp_path))
     with engine.begin() as connection:
-        connection.execute(sa.text("UPDATE schema_version SET version = 99"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    before = sa.inspect(engine).get_table_names()
+    with pytest.raises(TerminalError, match=r"has revision 9999.*run the headrace that wrote it"):
+        Catalog(url(tmp_path))
+    assert sa.inspect(engine).get_table_names() == before
     engine.dispose()
-    with pytest.raises(TerminalError, match="version 99"):
-        Catalog.in_directory(tmp_path / "state")
+
+
+def test_migrations_make_the_declared_tables(catalog: Catalog, tmp_path: Path) -> None:
+    engine = schema.open_engine(sa.make_url(url(tmp_path)))
+    with engine.begin() as connection:
+        assert ScriptDirectory.from_config(alembic_config(connection)).get_current_head() == HEAD
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+    engine.dispose()
+
+
+def test_a_catalog_from_before_migrations_keeps_what_it_has(tmp_path: Path) -> None:
+    """What versions of headrace made whose catalogs Alembic did not know yet."""
+    file = tmp_path / "state" / "catalog.db"
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as old:
+        old.executescript(BEFORE_ALEMBIC)
+    catalog = Catalog(url(tmp_path))
+    row = catalog.row("dwd.words")
+    assert (row.desired, row.state, row.freshness_seconds) == ("SUSPENDED", "SUSPENDED", 10.0)
+    assert [a.value for a in catalog.alterations.all()] == ["INTERVAL '1' DAY"]
+    assert [r.position for r in catalog.readers.all()] == [7]
+    words = TableName.parse(row.name)
+    assert catalog.decisions.of(words) == []
+    catalog.decisions.record(words, "FRESHNESS", "INTERVAL '1' DAY", "DOWNSTREAM", "asked")
+    catalog.close()
+    with closing(sqlite3.connect(file)) as now:
+        tables = {name for (name,) in now.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert "schema_version" not in tables and "alembic_version" in tables
+
+
+def test_the_newest_decisions_stay(catalog: Catalog, tmp_path: Path) -> None:
+    name = table(tmp_path).name
+    for number in range(KEPT + 5):
+        catalog.decisions.record(name, "FRESHNESS", str(number), str(number + 1), "asked")
+    catalog.decisions.record(TableName("dwd", "others"), "REFRESH_MODE", "FULL", "INCREMENTAL", "asked")
+    found = catalog.decisions.of(name)
+    assert [d.became for d in found] == [str(number + 1) for number in reversed(range(5, KEPT + 5))]
+    assert (found[0].table, found[0].what, found[0].why) == (name, "FRESHNESS", "asked")
+    assert catalog.decisions.of(name, 2) == found[:2]
+    catalog.register(table(tmp_path), RefreshMode.CONTINUOUS)
+    catalog.drop(name)
+    assert catalog.decisions.of(name) == [] and len(catalog.decisions.of(TableName("dwd", "others"))) == 1
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password() -> None:
+    with pytest.raises(TerminalError, match=r"does not answer.*catalog_url") as told:
+        Catalog("postgresql+psycopg://warehouse:secret@127.0.0.1:9/catalog")
+    assert "secret" not in str(told.value)
 
 
 def test_the_file_has_a_write_ahead_log(catalog: Catalog, tmp_path: Path) -> None:

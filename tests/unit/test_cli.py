@@ -456,7 +456,7 @@ def test_plan_lists_tables_and_refuses_what_is_wrong(stopped: Cli, monkeypatch: 
     assert "the source does not answer" in found["notes"][0]
     assert not (stopped.project / ".headrace" / "data" / "state" / "catalog.db").exists()
     settings = Settings.load(stopped.project)
-    catalog = Catalog.in_directory(settings.state)
+    catalog = Catalog(settings.catalog)
     users = load_project(stopped.project).table("stg.users")
     said = declared(users, "FRESHNESS")
     catalog.alterations.set(Alteration(users.name, "FRESHNESS", "INTERVAL '1' DAY", said))

@@ -108,7 +108,7 @@ def test_freshness_and_mode_follow_from_the_file(project: Path) -> None:
 
 def test_what_a_statement_has_set_is_shown(project: Path) -> None:
     name = TableName("dws", "user_hour")
-    alterations = Catalog.in_directory(Settings.load(project).state).alterations
+    alterations = Catalog(Settings.load(project).catalog).alterations
     alterations.set(Alteration(name, "FRESHNESS", "INTERVAL '2' DAY", "INTERVAL '10' SECOND"))
     specs = {s.key.to_user_string(): s for s in build_definitions(project).resolve_all_asset_specs()}
     assert specs["dws/user_hour"].freshness_policy.fail_window.to_timedelta() == timedelta(days=2)

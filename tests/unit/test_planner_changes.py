@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 from spec_support import write_shop
 
 from headrace.catalog import Catalog
-from headrace.declared import deployed_tables, load_deployed, running_project
+from headrace.declared import Edited, deployed_tables, load_deployed, running_project
 from headrace.planner.changes import ChangeKind, TableChange, changes
-from headrace.spec import Project, load_project
+from headrace.spec import Project, load_project, load_table
 from headrace.spec.model import RefreshMode, TableName
 
 PAID, HOURS, TOTAL = (TableName("dwd", "paid"), TableName("dws", "hours"), TableName("dws", "total"))
@@ -103,7 +104,7 @@ def test_the_catalog_keeps_the_text_that_made_the_rows(edit: Edit, catalog: Cata
     found = deployed_tables(catalog, project.directory)
     assert found == project.tables
     assert found[PAID].definition == FILES["dwd/paid"]
-    assert load_deployed(project.directory, project.directory / "nowhere") == {}
+    assert load_deployed(project.directory, f"sqlite:///{project.directory}/nowhere.db") == {}
 
 
 def test_a_start_runs_what_was_applied_until_the_files_are(edit: Edit, catalog: Catalog) -> None:
@@ -132,3 +133,25 @@ def test_files_that_leave_rows_as_they_are_count_at_once(edit: Edit, catalog: Ca
     edited = edit("dwd/paid", "'10' SECOND", "'1' DAY")
     assert running_project(edited, deployed) == (edited, False)
     assert running_project(edited, {}) == (edited, False)
+
+
+def test_an_edited_file_is_told_until_it_is_applied(edit: Edit) -> None:
+    project, edited = edit(), Edited()
+    spec = project.tables[HOURS]
+    assert edited.told(spec, project) is None
+    text = spec.path.read_text()
+
+    def write(new: str) -> None:
+        spec.path.write_text(new)
+        os.utime(spec.path, ns=(0, len(new)))  # however coarse the clock of the file system
+
+    write(text.replace("SELECT", "-- a remark\nSELECT"))
+    assert edited.told(spec, project) is None
+    write(text.replace("count(*)", "count(id)"))
+    told = "its file was edited (query). Next: `headrace plan`, `headrace apply`"
+    assert edited.told(spec, project) == told == edited.told(spec, project)
+    assert edited.told(load_table(spec.path), project) is None  # applied
+    write(text.replace("CREATE", "CRATE"))
+    assert "hours.sql:1:1" in str(edited.told(spec, project))
+    spec.path.unlink()
+    assert "its file is gone" in str(edited.told(spec, project))

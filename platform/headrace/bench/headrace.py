@@ -55,6 +55,18 @@ class Headrace:
         with GatewayClient(self._stack.settings) as client:
             return client.query(f"SELECT * FROM {NAMES[table]}")
 
+    def backfill(self, table: str, partitions: int) -> None:
+        """Recompute the first partitions that the table has, by its own SQL."""
+        with GatewayClient(self._stack.settings) as client:
+            labels = client.query(
+                f"SELECT DISTINCT logdate FROM {NAMES[table]} ORDER BY 1 LIMIT {partitions}"
+            )
+            start, *_, end = labels.column("logdate").to_pylist()
+            client.run(
+                f"ALTER MATERIALIZED TABLE {NAMES[table]} "
+                f"REFRESH PARTITION (logdate BETWEEN '{start}' AND '{end}')"
+            )
+
     def roots(self) -> Sequence[int]:
         pid = self._stack.supervisor.process("warehouse").pid
         return [pid] if pid is not None else []

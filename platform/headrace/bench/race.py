@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,8 +24,9 @@ from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
 BATCH, INTERVAL = 20, 0.5
 """Orders of one small update, and seconds between two: 40 changes a second."""
 
-MEASURED, WARMING = 1, 501
-"""First orders, within their thousand, of the updates that are measured and of those before."""
+MEASURED, BESIDE, WARMING = 1, 251, 501
+"""First orders, within their thousand, of the updates that are measured, those beside backfills, and those
+before."""
 
 POLL_SECONDS = 0.25
 TIMEOUT = 1200.0
@@ -38,6 +41,7 @@ class Score:
     Args:
         snapshot: by table, from the connector's registration to the commit that completes it.
         delays: from the commit's acknowledgement to the commit of `dws_user_hour` that shows the change.
+        beside: the same while backfills ran, one after the other; `backfills` is what each took.
         missing: changed groups that never showed.
         bulk: by table, from the commit of an update of every order, of each round.
         updated: orders of each such round.
@@ -49,6 +53,8 @@ class Score:
     name: str
     snapshot: dict[str, float] = field(default_factory=dict)
     delays: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    backfills: list[float] = field(default_factory=list)
     missing: int = 0
     bulk: list[dict[str, float]] = field(default_factory=list)
     updated: int = 0
@@ -122,17 +128,40 @@ class Race:
 
     def freshness(self, warm_up: float, seconds: float) -> None:
         """Small updates at a steady rate; every changed group is looked for in the commits."""
-        groups = self.database.groups()
         self._updates(warm_up, WARMING)
         processors = busy(self.contender.roots())
         begun = time.time()
         committed = self._updates(seconds, MEASURED)
         self.score.cores = (busy(self.contender.roots()) - processors) / (time.time() - begun)
+        self.score.delays = self._delays(begun, committed, MEASURED)
+
+    def freshness_beside(self, seconds: float, backfill: Callable[[], None]) -> None:
+        """As `freshness`, while one backfill follows the other."""
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.is_set():
+                started = time.monotonic()
+                backfill()
+                self.score.backfills.append(time.monotonic() - started)
+
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            begun = time.time()
+            working = pool.submit(work)
+            try:
+                committed = self._updates(seconds, BESIDE)
+            finally:
+                over.set()
+            working.result()  # raises what a backfill raised
+        self.score.beside = self._delays(begun, committed, BESIDE)
+
+    def _delays(self, begun: float, committed: Mapping[int, float], first: int) -> list[float]:
+        """From each update's commit to the first commit of `dws_user_hour` that shows it."""
         self._settled(begun)
         wanted = {
             group: committed[order // STRIDE]
-            for group, order in groups.items()
-            if order // STRIDE in committed and MEASURED <= order % STRIDE < MEASURED + BATCH
+            for group, order in self.database.groups().items()
+            if order // STRIDE in committed and first <= order % STRIDE < first + BATCH
         }
         seen: dict[tuple[int, str], float] = {}
         for commit in self.contender.commits(DWS):
@@ -142,8 +171,8 @@ class Race:
             for group in zip(*(images.column(c).to_pylist() for c in ("user_id", "logdate")), strict=True):
                 if group in wanted:
                     seen.setdefault(group, commit.at)
-        self.score.delays = [at - wanted[group] for group, at in seen.items()]
-        self.score.missing = len(wanted) - len(seen)
+        self.score.missing += len(wanted) - len(seen)
+        return [at - wanted[group] for group, at in seen.items()]
 
     def throughput(self, rounds: int) -> None:
         """Every order at once, through all tables."""

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, Self, cast
 
 import sqlalchemy as sa
 
 from headrace.catalog.alterations import Alterations
+from headrace.catalog.decisions import Decisions
+from headrace.catalog.migrate import migrate
 from headrace.catalog.readers import Readers
 from headrace.catalog.schema import (
-    SCHEMA_VERSION,
     alteration,
+    decision,
     materialized_table,
-    metadata,
     open_engine,
     reader,
-    schema_version,
 )
-from headrace.declared import CATALOG
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.results import State
+from headrace.spec.alteration import freshness_text
 from headrace.spec.model import RefreshMode, TableName, TableSpec
 
 Desired = Literal["RUNNING", "SUSPENDED"]
@@ -52,6 +53,8 @@ class Catalog:
 
     Args:
         url: an SQLAlchemy URL, e.g. `sqlite:////warehouse/state/catalog.db`.
+    Raises:
+        TerminalError: the database does not answer, or a newer headrace wrote the catalog.
     """
 
     def __init__(self, url: str) -> None:
@@ -59,37 +62,69 @@ class Catalog:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         self._engine = open_engine(parsed)
-        self._create()
+        self._migrate()
         self.readers = Readers(self._engine)
         self.alterations = Alterations(self._engine)
+        self.decisions = Decisions(self._engine)
 
     @classmethod
-    def in_directory(cls, state: Path) -> Self:
-        """The default catalog: a file in the warehouse's state directory."""
-        return cls(f"sqlite:///{state / CATALOG}")
+    def existing(cls, url: str) -> Self | None:
+        """The catalog there, None where there is none; none is made.
 
-    def register(self, spec: TableSpec, mode: RefreshMode) -> None:
-        """Record a table's current definition. What a person asked of it (`desired`) is kept."""
+        Raises:
+            TerminalError: as the constructor does.
+        """
+        parsed = sa.make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            return cls(url) if parsed.database and Path(parsed.database).is_file() else None
+        engine = sa.create_engine(parsed, poolclass=sa.NullPool)
+        with _answering(parsed):
+            there = sa.inspect(engine).has_table(materialized_table.name)
+        return cls(url) if there else None
+
+    def register(self, spec: TableSpec, mode: RefreshMode, why: str = "") -> None:
+        """Record a table's current definition. What a person asked of it (`desired`) is kept.
+
+        Another freshness or mode than before is a decision, and recorded as one. Cheap to call again with the
+        same.
+
+        Args:
+            why: of the mode.
+        """
         definition = spec.definition or spec.query
-        values = {
+        values: dict[str, object] = {
             "definition": definition,
             "definition_hash": hashlib.sha256(definition.encode()).hexdigest(),
             "freshness_seconds": None if spec.freshness is None else spec.freshness.total_seconds(),
             "mode": str(mode),
-            "updated_at": _now(),
         }
-        name = str(spec.name)
-        t = materialized_table
+        name, t = str(spec.name), materialized_table
+        with self._read() as connection:
+            before = connection.execute(sa.select(t).where(t.c.name == name)).mappings().one_or_none()
+        if before is not None and all(before[key] == value for key, value in values.items()):
+            return
+        values["updated_at"] = _now()
         with self._engine.begin() as connection:
             if connection.execute(sa.update(t).where(t.c.name == name).values(values)).rowcount == 0:
                 new = {"name": name, "desired": "RUNNING", "state": "INITIALIZING", "error": None}
                 connection.execute(sa.insert(t).values(new | values))
+        if before is not None:
+            self._decided(spec, before, values, why)
+
+    def _decided(self, spec: TableSpec, was: sa.RowMapping, now: Mapping[str, object], why: str) -> None:
+        seconds = was["freshness_seconds"]
+        if seconds != now["freshness_seconds"]:
+            before = freshness_text(None if seconds is None else timedelta(seconds=seconds))
+            after = freshness_text(spec.freshness)
+            self.decisions.record(spec.name, "FRESHNESS", before, after, spec.freshness_origin)
+        if was["mode"] != now["mode"]:
+            self.decisions.record(spec.name, "REFRESH_MODE", was["mode"], str(now["mode"]), why)
 
     def drop(self, name: TableName | str) -> None:
-        """Forget a table, its readers and what statements have set of it."""
+        """Forget a table, its readers, what statements have set of it, and why it was as it was."""
         with self._engine.begin() as connection:
             connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
-            for table in (reader, alteration):
+            for table in (reader, alteration, decision):
                 connection.execute(sa.delete(table).where(table.c.table_name == str(name)))
 
     def desired(self, name: TableName | str) -> Desired:
@@ -141,18 +176,22 @@ class Catalog:
         hint = did_you_mean(str(name), (row.name for row in self.rows()))
         return UnknownName(f"no table `{name}` in the catalog" + (f": {hint}" if hint else ""))
 
-    def _create(self) -> None:
-        with self._engine.begin() as connection:
-            metadata.create_all(connection)
-            version = connection.execute(sa.select(schema_version.c.version)).scalar_one_or_none()
-            if version is None:
-                connection.execute(sa.insert(schema_version).values(id=1, version=SCHEMA_VERSION))
-            elif version != SCHEMA_VERSION:
-                where = self._engine.url.render_as_string()
-                raise TerminalError(
-                    f"the catalog {where} has schema version {version}, this headrace knows version "
-                    f"{SCHEMA_VERSION}: run the headrace that wrote it, or set another `data` directory"
-                )
+    def _migrate(self) -> None:
+        with _answering(self._engine.url), self._engine.begin() as connection:
+            migrate(connection)
+
+
+@contextmanager
+def _answering(url: sa.URL) -> Iterator[None]:
+    """Say in words of the settings that a database does not answer."""
+    try:
+        yield
+    except sa.exc.OperationalError as error:
+        why = str(error.orig).strip().splitlines()[0]
+        raise TerminalError(
+            f"the catalog {url.render_as_string()} does not answer: {why}. Next: start that database, or "
+            "correct `catalog_url` in headrace.toml"
+        ) from None
 
 
 def _row(values: sa.RowMapping) -> CatalogRow:

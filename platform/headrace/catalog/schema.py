@@ -1,4 +1,4 @@
-"""The catalog's tables, and how its SQLite file is opened."""
+"""The catalog's tables, and how its database is opened."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ import time
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 1
-
 _BUSY_SECONDS = 10
 
 metadata = sa.MetaData()
-
-schema_version = sa.Table(
-    "schema_version",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("version", sa.Integer, nullable=False),
-)
 
 materialized_table = sa.Table(
     "materialized_table",
@@ -33,7 +24,6 @@ materialized_table = sa.Table(
     sa.Column("error", sa.Text),
     sa.Column("updated_at", sa.DateTime, nullable=False),  # UTC
 )
-
 
 reader = sa.Table(
     "reader",
@@ -51,14 +41,27 @@ alteration = sa.Table(
     sa.Column("table_name", sa.String(127), primary_key=True),
     sa.Column("property", sa.String(16), primary_key=True),
     sa.Column("value", sa.String(63), nullable=False),
-    sa.Column("over", sa.String(63), nullable=False),
+    sa.Column("over", sa.Text, nullable=False),
     sa.Column("altered_at", sa.DateTime, nullable=False),  # UTC
+)
+
+decision = sa.Table(
+    "decision",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("table_name", sa.String(127), nullable=False),
+    sa.Column("decided_at", sa.DateTime, nullable=False),  # UTC
+    sa.Column("property", sa.String(16), nullable=False),
+    sa.Column("was", sa.String(63), nullable=False),
+    sa.Column("became", sa.String(63), nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Index("decision_of_table", "table_name", "id"),
 )
 
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""
-    engine = sa.create_engine(url)
+    engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() == "postgresql")
     if url.get_backend_name() == "sqlite":
         sa.event.listen(engine, "connect", _on_connect)
         sa.event.listen(engine, "begin", _on_begin)

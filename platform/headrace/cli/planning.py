@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from headrace.planner.modes import refresh_modes
 from headrace.planner.uniqueness import copied_types
 from headrace.results import Explanation, RefreshDecision
 from headrace.spec import Project, SourceTable, TableSpec, load_project
+from headrace.spec.alteration import freshness_text
+from headrace.spec.calendar import in_force
 from headrace.spec.columns import check_columns
 from headrace.spec.project import raise_all
 from headrace.store.commits import HISTORY, decisions, newest
@@ -83,7 +85,7 @@ def plan_project(settings: Settings) -> PlannedProject:
 
 
 def _changes(settings: Settings) -> list[TableChange]:
-    deployed = load_deployed(settings.project, settings.state)
+    deployed = load_deployed(settings.project, settings.catalog)
     return changes(deployed, load_project(settings.project)) if deployed else []
 
 
@@ -121,6 +123,8 @@ def explain_table(settings: Settings, table: str, *, history: bool = False) -> E
     plan = known.plan(spec)
     return Explanation(
         table=str(spec.name),
+        freshness=freshness_text(spec.freshness),
+        freshness_origin=spec.freshness_origin,
         refresh_mode=str(mode),
         mode_reason=mode_reason,
         strategy=plan.strategy.name if plan else "",
@@ -159,7 +163,7 @@ class _Known:
 
 def _known(settings: Settings) -> tuple[_Known, list[str]]:
     """The project's tables, and what to tell where something of them is not known."""
-    project, alterations = load_declared(settings.project, settings.state)
+    project, alterations = load_declared(settings.project, settings.catalog)
     sources, notes = _sources(settings, project)
     notes += [
         f"{a.table}: a statement has set {a.what} = {a.value}"
@@ -176,7 +180,7 @@ def _known(settings: Settings) -> tuple[_Known, list[str]]:
         source = sources.get(spec.source) if spec.source is not None else None
         keys[name] = source.key if source else spec.primary_key
         types[name] = copied_types(extract(spec, keys, columns, types))
-    return _Known(project, keys, columns, types), notes
+    return _Known(in_force(project, datetime.now(UTC)), keys, columns, types), notes
 
 
 def _sources(settings: Settings, project: Project) -> tuple[Mapping[SourceTable, SourceSchema], list[str]]:

@@ -136,7 +136,7 @@ def explain(
     project: Project = None,
     as_json: Json = False,
 ) -> None:
-    """Tell a table's mode and strategy, and why.
+    """Tell a table's freshness, mode and strategy, and why.
 
     Ends with 2 where its file holds an expression whose value stream and batch may not agree on: it is
     named with its line. Works from the files alone where the warehouse does not run.
@@ -148,7 +148,7 @@ def explain(
     try:
         found = _run(project, f"EXPLAIN MATERIALIZED TABLE {planned.table}" + (" HISTORY" if history else ""))
     except (NotReachable, StatementRefused, StatementInterrupted) as error:
-        found = planned.model_dump()
+        found = planned.model_dump(mode="json")
         found["notes"].append(f"planned from the files: {str(error).splitlines()[0]}")
     else:
         found["notes"] += [n for n in planned.notes if n not in found["notes"]]
@@ -156,6 +156,7 @@ def explain(
         print_json(found)
         return
     print(f"{found['table']}")
+    print(f"  freshness {found['freshness']}, by {found['freshness_origin']}")
     print(f"  mode      {found['refresh_mode']}: {found['mode_reason']}")
     print(f"  strategy  {found['strategy'] or '?'}: {found['strategy_reason']}")
     for name, reason in found["refused"].items():
@@ -165,6 +166,8 @@ def explain(
         print(f"  flow      {', '.join(found['flow'])}")
     for line in found["notes"]:
         print(f"  note      {line}")
+    for d in found["decisions"]:
+        print(f"  decided   {d['at'][:19]} {d['what']} {d['was']} → {d['became']}: {d['why']}")
     if history:
         _show_history(found["history"])
 

@@ -55,10 +55,9 @@ def alter(
     else:
         catalog.alterations.set(Alteration(table.name, what, value, declared(spec, what)))
     new = altered(spec, catalog.alterations.of(table.name))
-    running = supervisor.arrangement.project
-    moved = supervisor.declare(replace(running, tables={**running.tables, new.name: new}))
-    for other in {t.name: t for t in (table, *moved)}.values():
-        catalog.register(other.spec, other.mode)
+    with supervisor.declaring:
+        running = supervisor.arrangement.project
+        moved = supervisor.declare(replace(running, tables={**running.tables, new.name: new}))
     return AlterResult(
         table=str(table.name),
         freshness=freshness_text(table.spec.freshness),

@@ -161,6 +161,18 @@ class Apply:
         """The new tables take the old ones' places, between two micro-batches. Renewed ones rest."""
         kinds = {step.change.table: step for step in todo}
         renewed = {name for name, step in kinds.items() if step.renews}
+        with self.supervisor.declaring:
+            gone = self._replace(kinds, renewed, wanted)
+            self.supervisor.declare(project)
+        if self.purge:
+            for step in todo:
+                if step.change.kind is ChangeKind.REMOVED:
+                    shutil.rmtree(gone[step.change.table].store.root, ignore_errors=True)
+
+    def _replace(
+        self, kinds: Mapping[TableName, Step], renewed: set[TableName], wanted: Registry
+    ) -> dict[TableName, Table]:
+        """Exchange the tables between two micro-batches. Returns those of before."""
         with self.supervisor.arranging:
             for name, step in kinds.items():
                 for flow in self.supervisor.flows:
@@ -174,7 +186,7 @@ class Apply:
                     self.catalog.drop(name)
                     self.views.drop(name)
                 else:
-                    self.catalog.register(project.tables[name], wanted[name].mode)
+                    self.catalog.register(wanted[name].spec, wanted[name].mode, wanted[name].mode_reason)
             tables = {}
             for table in wanted:
                 own = kinds.get(table.name)
@@ -185,12 +197,7 @@ class Apply:
                     kept.plan = table.plan
             gone, self.registry.tables = self.registry.tables, tables
             self.supervisor.resting |= renewed
-        for table in self.supervisor.declare(project):
-            self.catalog.register(project.tables[table.name], table.mode)
-        if self.purge:
-            for step in todo:
-                if step.change.kind is ChangeKind.REMOVED:
-                    shutil.rmtree(gone[step.change.table].store.root, ignore_errors=True)
+            return gone
 
     def _renew(self, step: Step, progress: Progress) -> RefreshResult | None:
         name = step.change.table

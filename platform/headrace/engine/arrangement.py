@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
 from headrace.planner.flows import FlowPlan, group
 from headrace.planner.modes import effective_freshness, refresh_modes
 from headrace.spec import Project
+from headrace.spec.calendar import in_force
 from headrace.spec.model import RefreshMode
 
 
@@ -17,13 +18,15 @@ class Arrangement:
     """Follows what the tables declare. Not thread-safe; `flows` and `scheduled` stay the same lists.
 
     Args:
+        project: what is declared. What its calendars say now counts; `registry` has been made by that.
         make: makes the flow of a plan.
     """
 
     def __init__(
         self, project: Project, registry: Registry, threshold: timedelta, make: Callable[[FlowPlan], Flow]
     ) -> None:
-        self._project = project
+        self.project = project
+        self._in_force = in_force(project, datetime.now(UTC))
         self._registry = registry
         self._threshold = threshold
         self._make = make
@@ -33,11 +36,11 @@ class Arrangement:
     def plans(self) -> list[FlowPlan]:
         """The flows that there ought to be."""
         modes = {t.name: RefreshMode.CONTINUOUS for t in self._registry if self._streams(t)}
-        return group(self._project, modes)
+        return group(self._in_force, modes)
 
-    @property
-    def project(self) -> Project:
-        return self._project
+    def calendar_turned(self) -> bool:
+        """Whether a calendar says something else now than when the tables were declared."""
+        return in_force(self.project, datetime.now(UTC)).tables != self._in_force.tables
 
     def declare(self, project: Project) -> list[Table]:
         """Take other declarations; the registry has exactly their tables.
@@ -45,16 +48,17 @@ class Arrangement:
         Returns:
             The tables that have another mode now.
         """
-        self._project, moved = project, []
+        self.project, moved = project, []
+        current = self._in_force = in_force(project, datetime.now(UTC))
         known = {id(table) for table in self._registry}
         self.scheduled[:] = [t for t in self.scheduled if id(t) in known]
-        for name, (mode, reason) in refresh_modes(self._project, self._threshold).items():
+        for name, (mode, reason) in refresh_modes(current, self._threshold).items():
             table = self._registry[name]
             if table.mode is not mode:
                 moved.append(table)
-            table.spec = self._project.tables[name]
+            table.spec = current.tables[name]
             table.mode, table.mode_reason = mode, reason
-            table.freshness = effective_freshness(table.spec, self._project)[0]
+            table.freshness = effective_freshness(table.spec, current)[0]
         return moved
 
     def end(self, plans: Iterable[FlowPlan]) -> list[Flow]:

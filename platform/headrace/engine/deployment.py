@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
-from headrace.declared import deployed_tables, running_project
+from headrace.declared import Edited, deployed_tables, running_project
 from headrace.engine.alter import with_alterations
 from headrace.engine.apply import Apply, steps
 from headrace.engine.assemble import assemble
@@ -19,7 +19,9 @@ from headrace.results import ApplyResult
 from headrace.settings import Settings
 from headrace.sources.dsn import source_dsn
 from headrace.spec import Project, load_project
+from headrace.spec.calendar import in_force
 from headrace.spec.edit import Edit
+from headrace.spec.model import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +42,7 @@ class Deployment:
         self._settings = settings
         self._catalog = catalog
         self._applying = threading.Lock()
+        self._edited = Edited()
         self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
         with_alterations(self.files, catalog.alterations)
         if waiting:
@@ -48,6 +51,12 @@ class Deployment:
     def dsn(self, source: str) -> str:
         """Connection string of a source by its name."""
         return source_dsn(self.files.connectors[source], self._settings.source_environment())
+
+    def edited(self, name: TableName) -> list[str]:
+        """What of the table's file waits for `headrace apply`."""
+        spec, project = self.files.tables.get(name), self.files
+        told = self._edited.told(spec, project) if spec is not None else None
+        return [told] if told is not None else []
 
     def apply(
         self, work: Apply, spark: SparkSession, edit: Edit | None, *, dry_run: bool, progress: Progress
@@ -75,7 +84,7 @@ class Deployment:
             return work.run(todo, wanted, project, begin=begin, dry_run=dry_run, progress=progress)
 
     def assemble(self, spark: SparkSession, files: Project) -> tuple[Project, Registry]:
-        """These declarations as statements have altered them, and their tables, not yet open.
+        """These declarations as statements have altered them, and their tables as of now, not yet open.
 
         Raises:
             SpecError: Spark refuses one of them.
@@ -85,7 +94,7 @@ class Deployment:
         project, _, _ = self._catalog.alterations.applied(files)
         registry = assemble(
             spark,
-            project,
+            in_force(project, datetime.now(UTC)),
             sources,
             warehouse=self._settings.warehouse,
             threshold=timedelta(seconds=self._settings.continuous_threshold_seconds),

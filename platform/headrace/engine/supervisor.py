@@ -77,6 +77,12 @@ class Supervisor:
     resting: set[TableName] = field(default_factory=set)
     """Tables that neither stream nor refresh until their rows are by their new text."""
 
+    held: Callable[[], None] = lambda: None
+    """Raises TerminalError while the flows must stay as they are."""
+
+    declaring: threading.RLock = field(default_factory=threading.RLock)
+    """Held by who changes what is declared; taken before `arranging`."""
+
     arranging: threading.RLock = field(default_factory=threading.RLock)
     _retries: dict[str, _Retry] = field(default_factory=dict)
     _retained: dict[TableName, float] = field(default_factory=dict)
@@ -93,7 +99,7 @@ class Supervisor:
         """Start every flow with the tables that are desired to run, then watch."""
         for flow in self.flows:
             self._start_flow(flow)
-        for target in (self._watch, self._compact, self._schedule, self._maintain):
+        for target in (self._watch, self._compact, self._schedule, self._maintain, self._follow_calendars):
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -150,13 +156,19 @@ class Supervisor:
     def declare(self, project: Project) -> list[Table]:
         """Follow other declarations: tables join or leave flows, or go at another pace.
 
-        Nothing is lost and nothing comes twice: every table goes on from its recorded frontier. One call at a
-        time. The registry has the project's tables.
+        Nothing is lost and nothing comes twice: every table goes on from its recorded frontier. The registry
+        has the project's tables.
 
         Returns:
             The tables that have another mode now.
         """
+        with self.declaring:
+            return self._declare(project)
+
+    def _declare(self, project: Project) -> list[Table]:
         moved = self.arrangement.declare(project)
+        for table in self.registry:
+            self.catalog.register(table.spec, table.mode, table.mode_reason)
         for table in self.arrangement.unschedule():
             self._come_near(table)
         with self.arranging:
@@ -169,6 +181,20 @@ class Supervisor:
             for table in self.arrangement.schedule():
                 log.info("%s is refreshed on a schedule: %s", table.name, table.mode_reason)
         return moved
+
+    def _follow_calendars(self) -> None:
+        """Declare anew what is declared, when a calendar says that another freshness counts."""
+        use_pool(self.sessions.batch, "batch")
+        while not self._stop.wait(TICK):
+            try:
+                with self.declaring:
+                    if self.arrangement.calendar_turned():
+                        self.held()
+                        self.declare(self.arrangement.project)
+            except TerminalError as error:
+                log.debug("the calendars wait: %s", error)
+            except Exception:
+                log.exception("the calendars")
 
     def _come_near(self, table: Table) -> None:
         """Refresh a table that will stream, so that its flow need not wait for what it lacks."""

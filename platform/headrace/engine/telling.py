@@ -6,13 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.catalog.catalog import CatalogRow
+from headrace.catalog.decisions import Decided
 from headrace.engine.decide import history as decisions
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
-from headrace.results import Explanation, RefreshDecision, TableStatus
-from headrace.spec.alteration import Alteration
+from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
+from headrace.spec.alteration import Alteration, freshness_text
 from headrace.spec.model import TableName
 from headrace.store.frontier import Offsets
+
+DECISIONS = 10
+"""Newest decisions about a table that EXPLAIN shows."""
 
 
 def initializing(name: TableName, waiting_for: str) -> TableStatus:
@@ -29,7 +33,13 @@ def initializing(name: TableName, waiting_for: str) -> TableStatus:
 
 
 def table_status(
-    table: Table, registry: Registry, row: CatalogRow, ends: Offsets, *, dead_letters: int
+    table: Table,
+    registry: Registry,
+    row: CatalogRow,
+    ends: Offsets,
+    *,
+    dead_letters: int,
+    warnings: list[str],
 ) -> TableStatus:
     """Args:
     ends: where the topics end now; lags of tables whose topic is not among them are unknown.
@@ -49,6 +59,7 @@ def table_status(
         lag=_lag(table, registry, ends),
         dead_letters=dead_letters,
         last_error=row.error,
+        warnings=warnings,
         frontier=commit.frontier,
     )
 
@@ -64,14 +75,18 @@ def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
     return registry.behind(table)
 
 
-def explain(table: Table, flow: Flow | None, *, history: bool = False) -> Explanation:
-    """Refresh mode and strategy, and why; with `history` past refreshes, newest first."""
+def explain(
+    table: Table, flow: Flow | None, decided: Iterable[Decided], *, history: bool = False
+) -> Explanation:
+    """Freshness, refresh mode and strategy, and why; with `history` past refreshes, newest first."""
     notes, source = list(table.plan.notes), table.source
     if source is not None:
         name, means = ("FULL", "complete before images") if source.full_identity else ("DEFAULT", "look-ups")
         notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
     return Explanation(
         table=str(table.name),
+        freshness=freshness_text(table.spec.freshness),
+        freshness_origin=table.spec.freshness_origin,
         refresh_mode=str(table.mode),
         mode_reason=table.mode_reason,
         strategy=table.plan.strategy.name,
@@ -80,6 +95,9 @@ def explain(table: Table, flow: Flow | None, *, history: bool = False) -> Explan
         upstreams=[str(u) for u in table.spec.upstreams],
         flow=[str(t.name) for t in flow.tables] if flow else [],
         notes=notes,
+        decisions=[
+            PropertyDecision(at=d.at, what=d.what, was=d.was, became=d.became, why=d.why) for d in decided
+        ],
         history=[RefreshDecision(**d.as_dict()) for d in reversed(decisions(table))] if history else [],
     )
 

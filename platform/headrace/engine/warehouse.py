@@ -25,7 +25,7 @@ from headrace.engine.session import batch_session, build_session, flow_session
 from headrace.engine.startup import attempts, supervise
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
-from headrace.engine.telling import describe_table, explain, initializing, listing, table_status
+from headrace.engine.telling import DECISIONS, describe_table, explain, initializing, listing, table_status
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import (
@@ -131,7 +131,7 @@ class Warehouse:
             table.store.open()
             # An apply that was cut short: nobody knows the shape that the rows have.
             table.begins_again = table.store.version > 0 and table.store.commit.template != table.template
-            self._catalog.register(table.spec, table.mode)
+            self._catalog.register(table.spec, table.mode, table.mode_reason)
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
         self._supervisor = supervise(
             project,
@@ -147,6 +147,7 @@ class Warehouse:
         )
         self._flows = self._supervisor.flows
         self._loads = Loads(project, settings, self._sessions, self._flows, self._topics, self._views)
+        self._supervisor.held = self._loads.refuse
         self._registry = registry
         self._supervisor.start()
         self._views.begin(registry, self._stopping)
@@ -379,17 +380,18 @@ class Warehouse:
     def explain(self, table: str, *, history: bool = False) -> Explanation:
         """Mode and strategy, and why; with `history` the decisions of past refreshes, newest first."""
         found = self._table(table)
-        return explain(found, self._flow(found), history=history)
+        decided = self._catalog.decisions.of(found.name, DECISIONS)
+        return explain(found, self._flow(found), decided, history=history)
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
         return describe_table(found, self._status(found, {}), self._catalog.alterations.of(found.name))
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
-        letters = self._dead_letters.count(str(table.name))
-        found = table_status(table, self._registry, self._catalog.row(table.name), ends, dead_letters=letters)
+        row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
         warnings = self._supervisor.warnings.get(table.name, []) if self._supervisor else []
-        return found.model_copy(update={"warnings": [*warnings, *self._loads.told(table)]})
+        told = [*warnings, *self._loads.told(table), *self._deployment.edited(table.name)]
+        return table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
 
     def show(self) -> list[dict[str, Any]]:
         return listing(self.status())

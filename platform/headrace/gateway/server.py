@@ -117,7 +117,7 @@ def _build(settings: Settings) -> ManagedWarehouse:
     from headrace.store.resident import RESIDENT
 
     RESIDENT.budget = settings.snapshot_bytes
-    return Warehouse(project, settings, Catalog.in_directory(settings.state))
+    return Warehouse(project, settings, Catalog(settings.catalog))
 
 
 if __name__ == "__main__":

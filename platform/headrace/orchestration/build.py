@@ -31,7 +31,7 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
     """
     directory = directory.resolve()
     settings = Settings.load(directory)
-    project, _ = load_declared(directory, settings.state)
+    project, _ = load_declared(directory, settings.catalog)
     threshold = timedelta(seconds=settings.continuous_threshold_seconds)
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
         source_spec(source, project.connectors[source.source].config) for source in sorted(project.sources())

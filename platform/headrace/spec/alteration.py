@@ -72,7 +72,8 @@ def freshness_text(freshness: timedelta | None) -> str:
 def declared(spec: TableSpec, what: Property) -> str:
     """What `spec` says of the property, "" for nothing."""
     if what == "FRESHNESS":
-        return freshness_text(spec.freshness)
+        calendar = f" ({spec.calendar})" if spec.calendar is not None else ""
+        return freshness_text(spec.freshness) + calendar
     return str(spec.refresh_mode) if spec.refresh_mode is not None else ""
 
 
@@ -86,14 +87,15 @@ def check_alteration(spec: TableSpec, what: Property, value: str | None) -> None
 
 
 def altered(spec: TableSpec, alterations: Iterable[Alteration]) -> TableSpec:
-    """The declaration with these in place of what the file says.
+    """The declaration with these in place of what the file says; a freshness in place of its calendar, too.
 
     Raises:
         ValueError: a value that no layer file could have.
     """
     for alteration in alterations:
         if alteration.what == "FRESHNESS":
-            spec = replace(spec, freshness=_freshness(alteration.value))
+            freshness = _freshness(alteration.value)
+            spec = replace(spec, freshness=freshness, calendar=None, freshness_origin="a statement")
         else:
             spec = replace(spec, refresh_mode=RefreshMode(alteration.value))
     return spec

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from headrace.errors import Location
 from headrace.spec.text import advance
+
+if TYPE_CHECKING:
+    from headrace.spec.calendar import Calendar
 
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
 LAYERS = ("stg", "dwd", "dws")
@@ -133,6 +137,8 @@ class TableSpec:
     key_location: Location | None = None  # of PRIMARY KEY
     partition_location: Location | None = None  # of PARTITIONED BY
     definition: str = field(default="", repr=False, compare=False)  # the whole file
+    calendar: Calendar | None = None  # of the freshness
+    freshness_origin: str = field(default="its layer file", compare=False)  # who says it, in words
 
     def locate(self, offset: int) -> Location:
         """Where in the file the character at `offset` of `query` stands."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 
 from headrace.errors import did_you_mean
+from headrace.spec.calendar import Calendar, NoCalendar, read_calendar, read_zone
 from headrace.spec.cursor import Cursor
 from headrace.spec.model import CorrectionPolicy
 from headrace.spec.partitions import FORMATS, is_format
@@ -12,6 +14,8 @@ from headrace.spec.text import Word
 
 FORMATTER = ("partition.fields.", ".date-formatter")
 CORRECTION = "correction.policy"
+CALENDAR = "freshness.calendar"
+TIME_ZONE = "freshness.time-zone"
 
 
 @dataclass
@@ -21,6 +25,7 @@ class Options:
     pairs: list[tuple[Word, Word]] = field(default_factory=list)
     partition_format: str | None = None
     correction_policy: CorrectionPolicy = CorrectionPolicy.RECOMPUTE
+    calendar: Calendar | None = None
 
     @property
     def written(self) -> tuple[tuple[str, str], ...]:
@@ -53,14 +58,34 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
                     f"'{value.value}' is no correction policy", at=value, hint=f"write {choices}"
                 )
             options.correction_policy = CorrectionPolicy(value.value)
+        elif key.value in (CALENDAR, TIME_ZONE):
+            continue  # together, below
         elif key.value.startswith(prefix) and key.value.endswith(suffix):
             column = key.value[len(prefix) : -len(suffix)]
             _check_formatter(cursor, key, value, column, partitioned_by)
             options.partition_format = value.value
         else:
             columns = partitioned_by or ("<column>",)
-            known = [CORRECTION, *(f"{prefix}{c}{suffix}" for c in columns)]
+            known = [CORRECTION, CALENDAR, TIME_ZONE, *(f"{prefix}{c}{suffix}" for c in columns)]
             raise cursor.error(f"'{key.value}' is no option", at=key, hint=did_you_mean(key.value, known))
+    _read_calendar(cursor, options)
+
+
+def _read_calendar(cursor: Cursor, options: Options) -> None:
+    words = {key.value: (key, value) for key, value in options.pairs}
+    if TIME_ZONE in words and CALENDAR not in words:
+        raise cursor.error(f"'{TIME_ZONE}' is that of '{CALENDAR}'", at=words[TIME_ZONE][0], hint="add it")
+    if CALENDAR not in words:
+        return
+    zone: tzinfo = UTC
+    at = words[CALENDAR][1]
+    try:
+        if TIME_ZONE in words:
+            at = words[TIME_ZONE][1]
+            zone, at = read_zone(at.value), words[CALENDAR][1]
+        options.calendar = read_calendar(at.value, zone)
+    except NoCalendar as error:
+        raise cursor.error(error.reason, at=at, hint=error.hint) from None
 
 
 def _check_formatter(

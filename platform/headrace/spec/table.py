@@ -60,6 +60,7 @@ def read_table(source: SourceText) -> TableSpec:
         comment=header.comment,
         options=header.options.written,
         definition=source.text,
+        calendar=header.options.calendar,
     )
 
 
