@@ -25,6 +25,9 @@ class TableStatus(BaseModel):
     measured_freshness: float | None = Field(
         default=None, description="from the source's commit to this table's, newest change applied"
     )
+    measured_p90: float | None = Field(
+        default=None, description="what nine in ten commits of the last minute kept; None without any"
+    )
     rows: int | None = None
     version: int = Field(default=-1, description="latest changelog version; -1 before the first commit")
     snapshot_version: int = Field(default=-1, description="changelog version the snapshot stands at")
@@ -188,7 +191,7 @@ class PropertyDecision(BaseModel):
     """One change of a table's freshness or mode, and why it was made."""
 
     at: datetime
-    what: str = Field(description="FRESHNESS or REFRESH_MODE")
+    what: str = Field(description="FRESHNESS or REFRESH_MODE; MEASURED for a freshness kept or missed")
     was: str = Field(description="as a layer file says it, as is `became`")
     became: str
     why: str

@@ -51,7 +51,9 @@ def cascade(
     def follow(table: Table) -> None:
         warehouse.advance_one(str(table.name), {})
 
-    work = Cascade(warehouse.project, warehouse.registry, refresh, follow, prove, at_once=1, pause=0.0)
+    work = Cascade(
+        warehouse.project, warehouse.registry, refresh, follow, prove, at_once=1, pause=lambda: 0.0
+    )
     first = warehouse.table("dwd.paid")
     return work.run(first, ends, dry_run=dry_run, progress=progress or Progress()), calls
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +17,7 @@ from planner_support import write_table
 from headrace.catalog import Catalog
 from headrace.engine import supervisor as module
 from headrace.engine.supervisor import Supervisor
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.spec.model import RefreshMode
 
 
@@ -50,7 +52,7 @@ def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
         60.0,
         10,
         nothing,
-        nothing,
+        cast("Any", SimpleNamespace(upstreams=lambda table: {})),
         nothing,
     )
     yield found
@@ -77,6 +79,27 @@ def test_a_scheduled_table_is_refreshed(scheduled: Scheduled) -> None:
     run(scheduled)
     assert scheduled.refreshed.wait(10)
     assert state(scheduled, "RUNNING") is None
+
+
+def test_a_refresh_that_fails_is_tried_again_soon(
+    scheduled: Scheduled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduled.table.freshness = timedelta(days=1)
+    monkeypatch.setattr(module, "FIRST_RETRY", 0.05)
+    tried: list[float] = []
+
+    def fails_twice(_: Any) -> None:
+        tried.append(time.monotonic())
+        if len(tried) < 3:
+            raise TransientError("the disk is full")
+        scheduled.refreshed.set()
+
+    scheduled.supervisor.advance = fails_twice
+    run(scheduled)
+    assert "the disk is full" in str(state(scheduled, "FAILED"))
+    assert scheduled.refreshed.wait(10)
+    assert state(scheduled, "RUNNING") is None
+    assert len(tried) == 3
 
 
 def test_rows_of_another_text_are_not_added_to(scheduled: Scheduled) -> None:

@@ -9,7 +9,6 @@ from typing import cast
 import sqlalchemy as sa
 
 from headrace.catalog.schema import decision as d
-from headrace.spec.alteration import Property
 from headrace.spec.model import TableName
 
 KEPT = 100
@@ -18,10 +17,14 @@ KEPT = 100
 
 @dataclass(frozen=True)
 class Decided:
-    """One change of one property; `was` and `became` as a layer file says them."""
+    """One change of one property; `was` and `became` as a layer file says them.
+
+    Args:
+        what: FRESHNESS or REFRESH_MODE; MEASURED where a freshness was `kept` or `missed`.
+    """
 
     table: TableName
-    what: Property
+    what: str
     was: str
     became: str
     why: str
@@ -34,7 +37,7 @@ class Decisions:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def record(self, table: TableName, what: Property, was: str, became: str, why: str) -> None:
+    def record(self, table: TableName, what: str, was: str, became: str, why: str) -> None:
         """Note a change just made. The table's oldest beyond KEPT go."""
         now = datetime.now(UTC).replace(tzinfo=None)
         name = str(table)
@@ -55,5 +58,5 @@ class Decisions:
 
 def _decided(row: sa.RowMapping) -> Decided:
     at = cast(datetime, row["decided_at"]).replace(tzinfo=UTC)
-    what = cast("Property", row["property"])
-    return Decided(TableName.parse(row["table_name"]), what, row["was"], row["became"], row["why"], at)
+    name = TableName.parse(row["table_name"])
+    return Decided(name, row["property"], row["was"], row["became"], row["why"], at)

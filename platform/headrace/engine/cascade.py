@@ -26,7 +26,7 @@ class Cascade:
         follow: brings a table to its upstreams' present versions, so that it is computed from corrected ones.
         prove: compares a range of a table with its SQL, or for stg with its source.
         at_once: partitions that one backfill takes; the streams go first between two of them.
-        pause: seconds between two backfills.
+        pause: tells the seconds between two backfills.
     """
 
     project: Lineage
@@ -35,7 +35,7 @@ class Cascade:
     follow: Callable[[Table], None]
     prove: Callable[[Table, Span], list[ParityResult]]
     at_once: int
-    pause: float
+    pause: Callable[[], float]
 
     def run(self, first: Table, ends: Ends, *, dry_run: bool, progress: Progress) -> CascadeResult:
         """Show what will run; unless `dry_run`, run it and prove it."""
@@ -93,7 +93,7 @@ class Cascade:
         return {p for t in tables for p in t.store.head_index().partitions if p is not None}
 
     def _rest(self, progress: Progress) -> None:
-        until = time.monotonic() + self.pause
+        until = time.monotonic() + self.pause()
         while (left := until - time.monotonic()) > 0:
             progress.raise_if_cancelled()
             time.sleep(min(LOOK, left))

@@ -109,6 +109,7 @@ class Flow:
         self._read_to: Offsets = {}
         self._unsettled: float | None = None
         self.loading: set[str] = set()  # topics whose tables are read for the first time
+        self.hurried = False  # micro-batches do not wait for statements
         self._pace = Pace(tables, registry)
         self._underway: set[TableName] = set()
         self._trailed: dict[TableName, float] = {}
@@ -226,7 +227,7 @@ class Flow:
 
     def _process(self, _: DataFrame, batch_id: int) -> None:
         """Spark says how far the micro-batch goes; its messages are read by what suits their number."""
-        if not self.cuts.awaited:
+        if not (self.cuts.awaited or self.hurried):
             self._sessions.statements.wait(self._pace.pause())
         begun = time.monotonic()
         with self.lock:

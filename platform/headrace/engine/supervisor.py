@@ -14,8 +14,10 @@ from headrace.engine.arrangement import Arrangement
 from headrace.engine.catch_up import CatchUp
 from headrace.engine.compaction import compact
 from headrace.engine.flow import Flow
+from headrace.engine.keeping import Watch
 from headrace.engine.maintenance import optimize
 from headrace.engine.retention import Limits, record_progress, retain
+from headrace.engine.schedule import Schedule
 from headrace.engine.session import use_pool
 from headrace.engine.table import Registry, Table
 from headrace.errors import HeadraceError, NeedsResync, TerminalError
@@ -87,13 +89,20 @@ class Supervisor:
     _retries: dict[str, _Retry] = field(default_factory=dict)
     _retained: dict[TableName, float] = field(default_factory=dict)
     _compacted: dict[TableName, float] = field(default_factory=dict)
-    _refreshed: dict[TableName, float] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._refreshes = Schedule(self.registry, self.arrangement.scheduled)
+        self.watch = Watch(self.catalog.decisions)
 
     @property
     def flows(self) -> list[Flow]:
         return self.arrangement.flows
+
+    def told(self, table: Table) -> list[str]:
+        """What `headrace status` says of the table beside its state."""
+        return [*self.watch.told(table.name), *self.warnings.get(table.name, [])]
 
     def start(self) -> None:
         """Start every flow with the tables that are desired to run, then watch."""
@@ -259,6 +268,7 @@ class Supervisor:
                         self._reconcile(flow)
                     except Exception:
                         log.exception("flow %s", flow.name)
+                self.watch.look(self.flows)
 
     def _reconcile(self, flow: Flow) -> None:
         failure = flow.failure()
@@ -294,10 +304,9 @@ class Supervisor:
         use_pool(self.sessions.batch, "batch")
         while not self._stop.wait(TICK):
             for table in list(self.arrangement.scheduled):
-                if self._stop.is_set() or not self._is_due(table):
+                if self._stop.is_set() or not self._refreshes.due(table) or not self._wanted(table):
                     continue
-                if not self._wanted(table):
-                    continue
+                begun, retry = time.monotonic(), None
                 try:
                     if (why := _outdated(table)) is not None:
                         raise TerminalError(why)
@@ -306,14 +315,13 @@ class Supervisor:
                 except Exception as error:
                     if not isinstance(error, TerminalError):
                         log.exception("refresh of %s", table.name)
+                        self._again(str(table.name))
+                        retry = self._retries[str(table.name)].at
                     lost = isinstance(error, NeedsResync)
                     self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
-                self._refreshed[table.name] = time.monotonic()
-
-    def _is_due(self, table: Table) -> bool:
-        last = self._refreshed.get(table.name)
-        seconds = table.freshness.total_seconds() if table.freshness else LONGEST_RETRY
-        return last is None or time.monotonic() >= last + seconds / 2
+                else:
+                    self._retries.pop(str(table.name), None)
+                self._refreshes.ended(table, begun, retry=retry)
 
     # -- compaction ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,9 @@ from headrace.sources.postgres import SourceSchema
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
 from headrace.store.commits import Commit
 from headrace.store.tables import StoredTable
+
+LATENCIES = 1024
+"""Newest commits of a table whose latencies are remembered."""
 
 
 @dataclass
@@ -74,10 +78,20 @@ class Table:
     latency: float | None = None
     """Seconds from the source's commit to this table's, of the newest change applied."""
 
+    latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATENCIES))
+    """When the newest commits were made, by the monotonic clock, and their latencies."""
+
     def seen(self, commit: Commit) -> None:
         """Note how fresh a commit just made is."""
         if commit.source_ms:
             self.latency = max(0.0, time.time() - commit.source_ms / 1000)
+            self.latencies.append((time.monotonic(), self.latency))
+
+    def measured(self, share: float, window: float) -> float | None:
+        """The latency that `share` of the commits of the last `window` seconds keep; None without any."""
+        since = time.monotonic() - window
+        found = sorted(latency for at, latency in self.latencies.copy() if at >= since)
+        return found[math.ceil(share * len(found)) - 1] if found else None
 
     @property
     def name(self) -> TableName:

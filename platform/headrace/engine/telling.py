@@ -9,6 +9,7 @@ from headrace.catalog.catalog import CatalogRow
 from headrace.catalog.decisions import Decided
 from headrace.engine.decide import history as decisions
 from headrace.engine.flow import Flow
+from headrace.engine.keeping import SHARE, WINDOW_SECONDS
 from headrace.engine.table import Registry, Table
 from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
 from headrace.spec.alteration import Alteration, freshness_text
@@ -52,6 +53,7 @@ def table_status(
         strategy=table.plan.strategy.name,
         declared_freshness=freshness.total_seconds() if freshness else None,
         measured_freshness=table.latency,
+        measured_p90=table.measured(SHARE, WINDOW_SECONDS),
         rows=commit.rows,
         version=commit.version,
         snapshot_version=table.store.pin.compacted,

@@ -217,7 +217,7 @@ class Warehouse:
         self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
     ) -> CascadeResult:
         """`refresh` of the range, then of what it touches downstream; a dry run only says what that is."""
-        self._ready()
+        watch = self._ready().watch
         proof = self._proof()
         work = Cascade(
             self.project,
@@ -226,7 +226,7 @@ class Warehouse:
             self._follow,
             proof.prove,
             self._settings.backfill_partitions_at_once,
-            self._settings.backfill_pause_seconds,
+            lambda: self._settings.backfill_pause_seconds * watch.giving_way,
         )
         with self._cancellable(progress):
             ends = None if start is None or end is None else (start, end)
@@ -389,7 +389,7 @@ class Warehouse:
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
-        warnings = self._supervisor.warnings.get(table.name, []) if self._supervisor else []
+        warnings = self._supervisor.told(table) if self._supervisor else []
         told = [*warnings, *self._loads.told(table), *self._deployment.edited(table.name)]
         return table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
 

@@ -1,0 +1,145 @@
+"""The closed loop of freshness: schedules by what refreshes took, and who misses what it declares."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headrace.catalog import Catalog
+from headrace.engine import schedule as module
+from headrace.engine.flow import Flow
+from headrace.engine.keeping import GIVES_WAY, Watch
+from headrace.engine.schedule import Schedule
+from headrace.engine.table import Registry, Table
+from headrace.planner.control import CALM_LOOKS, LATE_LOOKS, Keeping, refresh_interval
+from headrace.spec.model import TableName
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("took", "levels", "seconds"),
+    [
+        ([], 1, HOUR / 2),
+        ([], 2, HOUR / 4),
+        ([10.0], 1, 0.9 * HOUR - 12),
+        ([10.0, 300.0, 20.0], 1, 0.9 * HOUR - 360),
+        ([10.0], 3, 0.3 * HOUR - 12),
+        ([HOUR], 1, 0.0),  # it cannot be kept: one refresh follows the other
+    ],
+)
+def test_an_interval_leaves_time_for_the_refresh(took: list[float], levels: int, seconds: float) -> None:
+    assert refresh_interval(HOUR, took, levels) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("took", [1.0, 60.0, 500.0])
+def test_what_changes_at_any_time_shows_within_the_freshness(took: float, levels: int) -> None:
+    """The worst moment: just after a refresh began, of each table on the way."""
+    interval = refresh_interval(HOUR, [took], levels)
+    assert levels * (interval + took) <= HOUR
+
+
+class World:
+    """`a` ← `b` are refreshed on a schedule, `s`, which `a` reads, streams."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        s, a, b = (SimpleNamespace(name=TableName("dws", n), freshness=timedelta(hours=1)) for n in "sab")
+        upstreams = {s.name: {}, a.name: {s.name: s}, b.name: {a.name: a}}
+        registry = SimpleNamespace(upstreams=lambda table: upstreams[table.name])
+        self.a, self.b = cast("Table", a), cast("Table", b)
+        self.schedule = Schedule(cast("Registry", registry), [self.a, self.b])
+
+    def refresh(self, table: Table, seconds: float, retry: float | None = None) -> None:
+        begun, self.now = self.now, self.now + seconds
+        self.schedule.ended(table, begun, retry=retry)
+
+
+def test_a_schedule_learns_what_refreshes_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    assert world.schedule.due(world.a) and world.schedule.due(world.b)
+    world.refresh(world.a, 100.0)
+    world.refresh(world.b, 10.0)
+    assert not world.schedule.due(world.a) and not world.schedule.due(world.b)
+    world.now = 1000.0 + 0.9 * HOUR - 120.0 - 0.1
+    assert not world.schedule.due(world.a)
+    assert world.schedule.due(world.b)  # it has half of the hour: `a` uses up the other
+    world.now += 0.1
+    assert world.schedule.due(world.a)
+
+
+def test_a_failed_refresh_teaches_nothing_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.refresh(world.a, 1000.0, retry=world.now + 1002.0)
+    assert not world.schedule.due(world.a)
+    world.now += 2.0
+    assert world.schedule.due(world.a)
+    world.refresh(world.a, 10.0)
+    world.now += 0.9 * HOUR - 12.0 - 10.1
+    assert not world.schedule.due(world.a)
+
+
+def looks(keeping: Keeping, measured: float | None, count: int) -> list[int]:
+    """The looks after which it turned, from 1."""
+    return [n for n in range(1, count + 1) if keeping.look(10.0, measured)]
+
+
+def test_who_is_late_turns_with_hysteresis() -> None:
+    keeping = Keeping()
+    assert looks(keeping, 9.9, 100) == looks(keeping, None, 100) == looks(keeping, 11.0, LATE_LOOKS - 1) == []
+    assert looks(keeping, 9.9, 1) == [] and looks(keeping, 11.0, LATE_LOOKS) == [LATE_LOOKS]
+    assert keeping.late
+    assert looks(keeping, 9.0, 1000) == []  # within the freshness, but not by enough
+    assert looks(keeping, 6.9, CALM_LOOKS - 1) == [] and looks(keeping, 8.0, 1) == []
+    assert looks(keeping, 6.9, CALM_LOOKS) == [CALM_LOOKS] and not keeping.late
+    assert looks(keeping, 99.0, LATE_LOOKS) == [LATE_LOOKS]
+    assert looks(keeping, None, CALM_LOOKS) == [CALM_LOOKS]
+
+
+def test_other_work_gives_way_to_a_late_flow(catalog: Catalog) -> None:
+    name, measured = TableName("dws", "hours"), SimpleNamespace(value=12.0)
+    table = SimpleNamespace(
+        name=name, freshness=timedelta(seconds=10), measured=lambda share, window: measured.value
+    )
+    late = cast("Any", SimpleNamespace(tables=[table], active={name}, loading={"a topic"}, hurried=False))
+    other = cast("Any", SimpleNamespace(tables=[], active=set(), loading=set(), hurried=False))
+    watch, flows = Watch(catalog.decisions), cast("list[Flow]", [late, other])
+
+    def look(count: int) -> tuple[bool, bool, float, list[str]]:
+        for _ in range(count):
+            watch.look(flows)
+        return late.hurried, other.hurried, watch.giving_way, watch.told(name)
+
+    assert look(LATE_LOOKS) == (False, False, 1.0, [])  # it is read for the first time
+    late.loading.clear()
+    *found, told = look(LATE_LOOKS)
+    assert found == [True, False, GIVES_WAY]
+    assert told == [
+        "misses its freshness: p90 12.0 s within the last minute, declared 10 s; other work gives way"
+    ]
+    measured.value = 1.0
+    assert look(CALM_LOOKS) == (False, False, 1.0, [])
+    assert [(d.what, d.was, d.became) for d in catalog.decisions.of(name)] == [
+        ("MEASURED", "missed", "kept"),
+        ("MEASURED", "kept", "missed"),
+    ]
+    measured.value = 12.0
+    look(LATE_LOOKS)
+    late.active.clear()  # suspended: nobody waits for it
+    assert look(1) == (False, False, 1.0, [])
+
+
+def test_the_latency_that_most_commits_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(latencies=deque([(0.0, 99.0), *((50.0 + n, float(n)) for n in range(10))]))
+    monkeypatch.setattr(module.time, "monotonic", lambda: 100.0)
+    table = cast("Table", found)
+    assert Table.measured(table, 0.9, 60.0) == 8.0
+    assert Table.measured(table, 1.0, 60.0) == 9.0
+    assert Table.measured(table, 0.5, 60.0) == 4.0
+    assert Table.measured(table, 0.9, 10.0) is None
