@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import psycopg
 import pytest
 from chain_support import eventually
@@ -76,6 +78,37 @@ def test_a_table_lives_by_statements_beside_its_neighbours(shop: Shop) -> None:
         shop.client.query(f"SELECT * FROM {TABLE}")
     assert run(shop, f"DROP MATERIALIZED TABLE IF EXISTS {TABLE}").tables == []
     shop.check_changelogs()
+
+
+def test_a_calendar_lets_a_daily_report_stream_for_its_day(shop: Shop) -> None:
+    """From the next full minute on, which is at least ten seconds away: time for its first rows."""
+    begins = (datetime.now(UTC) + timedelta(seconds=70)).replace(second=0, microsecond=0)
+    entry = f"{begins:%Y-%m-%d} {begins:%H:%M}/24:00 = 10 SECOND"
+    report = CREATE.replace(
+        "INTERVAL '10' SECOND", f"INTERVAL '1' DAY WITH ('freshness.calendar' = '{entry}')"
+    )
+    with shop.load(seed=43) as load:
+        run(shop, report)
+        shop.wait_running()
+        daily = shop.status()[TABLE]
+        assert (daily.mode, daily.declared_freshness) == ("INCREMENTAL", 86_400)
+        eventually("the hour has come", lambda: shop.status()[TABLE].mode == "CONTINUOUS")
+        assert datetime.now(UTC) >= begins
+        assert shop.status()[TABLE].declared_freshness == 10
+        shop.wait_advanced(TABLE, NEIGHBOUR, by=2)
+        load.raise_if_failed()
+    explained = shop.client.run(f"EXPLAIN MATERIALIZED TABLE {TABLE}").result
+    assert explained["freshness_origin"] == f"its calendar: {entry}"
+    assert [
+        (d["what"], d["was"], d["became"]) for d in explained["decisions"] if d["what"] != "MEASURED"
+    ] == [
+        ("REFRESH_MODE", "INCREMENTAL", "CONTINUOUS"),
+        ("FRESHNESS", "INTERVAL '1' DAY", "INTERVAL '10' SECOND"),
+    ]
+    shop.wait_caught_up()
+    shop.verify(TABLE)
+    check_changelog(shop.path(TABLE, "changelog"), ["user_id"])
+    run(shop, f"DROP MATERIALIZED TABLE {TABLE}")
 
 
 def test_a_stg_table_gets_columns_and_goes_on_after_the_same_position(shop: Shop) -> None:

@@ -81,6 +81,33 @@ def test_a_scheduled_table_is_refreshed(scheduled: Scheduled) -> None:
     assert state(scheduled, "RUNNING") is None
 
 
+def test_what_is_declared_is_declared_anew_when_a_calendar_turns(scheduled: Scheduled) -> None:
+    declared, turned, holds = threading.Event(), threading.Event(), threading.Event()
+    supervisor, project = scheduled.supervisor, cast("Any", object())
+
+    def hold() -> None:
+        if not holds.is_set():
+            holds.set()
+            raise TerminalError("`shop` is being loaded")
+
+    def declare(found: Any) -> list[Any]:
+        assert found is project and holds.is_set()
+        turned.clear()
+        declared.set()
+        return []
+
+    supervisor.arrangement = cast(
+        "Any", SimpleNamespace(calendar_turned=turned.is_set, project=project, flows=[])
+    )
+    supervisor.held, supervisor.declare = hold, declare  # type: ignore[method-assign]
+    thread = threading.Thread(target=supervisor._follow_calendars, daemon=True)
+    supervisor._threads.append(thread)
+    thread.start()
+    assert not declared.wait(0.2)
+    turned.set()
+    assert declared.wait(10)
+
+
 def test_a_refresh_that_fails_is_tried_again_soon(
     scheduled: Scheduled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
