@@ -64,7 +64,7 @@ class AppliedTable(BaseModel):
 
 
 class ApplyResult(BaseModel):
-    """`APPLY`, `CREATE`, `ALTER … AS` and `DROP`. After a dry run nothing is refreshed."""
+    """`APPLY`, `CREATE`, `ALTER … AS`, `… ROLLBACK` and `DROP`. After a dry run nothing is refreshed."""
 
     dry_run: bool
     tables: list[AppliedTable]

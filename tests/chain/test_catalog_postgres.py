@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Barrier
@@ -75,6 +76,7 @@ def test_what_it_is_told_survives(url: str) -> None:
         for table in project.tables.values():
             catalog.register(table, RefreshMode.CONTINUOUS, "so it is")
     catalog.register(spec, RefreshMode.INCREMENTAL, "because")
+    catalog.register(replace(spec, definition=spec.definition + "-- new"), RefreshMode.INCREMENTAL)
     catalog.set_desired(GMV, "SUSPENDED")
     catalog.observe(GMV, "NEEDS RESYNC", "the slot was lost")
     over = declared(spec, "FRESHNESS") + " (" + "11-11 = 10 SECOND, " * 10 + ")"
@@ -87,7 +89,8 @@ def test_what_it_is_told_survives(url: str) -> None:
     again = Catalog.existing(url)
     assert again is not None
     row = again.row(GMV)
-    assert (row.definition, row.mode) == (spec.definition, RefreshMode.INCREMENTAL)
+    assert (row.definition, row.mode) == (spec.definition + "-- new", RefreshMode.INCREMENTAL)
+    assert again.former.newest(GMV) == spec.definition
     assert (row.desired, row.state, row.error) == ("SUSPENDED", "NEEDS RESYNC", "the slot was lost")
     assert abs((datetime.now(UTC) - row.updated_at).total_seconds()) < 60
     assert again.alterations.all() == [Alteration(GMV, "FRESHNESS", "INTERVAL '2' DAY", over)]

@@ -63,6 +63,8 @@ def test_a_table_lives_by_statements_beside_its_neighbours(shop: Shop) -> None:
         [table] = applied.tables
         assert table.refreshed is not None and table.refreshed.updated > 0
         shop.wait_advanced(TABLE, NEIGHBOUR, by=2)
+        assert told(run(shop, f"ALTER MATERIALIZED TABLE {TABLE} ROLLBACK")) == {TABLE: ("LOGIC", False)}
+        assert file.read_text() == CREATE.replace(QUERY, WIDER) + "\n"
         load.raise_if_failed()
         shop.verify(TABLE)
     shop.wait_caught_up()

@@ -228,6 +228,10 @@ class FakeWarehouse:
         rows = rows.append_column("_version", pa.array([through] * rows.num_rows, pa.int64()))
         return ChangePage(rows, after, through, self.head)
 
+    def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
+        self.calls.append(("rollback", table))
+        return ApplyResult(dry_run=False, tables=[])
+
     def readers(self, table: str | None = None) -> list[dict[str, Any]]:
         return [
             {

@@ -19,6 +19,7 @@ from alembic.script import ScriptDirectory
 
 from headrace.catalog import Catalog, schema
 from headrace.catalog.decisions import KEPT
+from headrace.catalog.former import KEPT as FORMER
 from headrace.catalog.migrate import HEAD, alembic_config
 from headrace.errors import TerminalError, UnknownName
 from headrace.spec import TableSpec, load_table
@@ -106,6 +107,21 @@ def test_another_freshness_or_mode_is_a_decision(catalog: Catalog, tmp_path: Pat
         ("REFRESH_MODE", "CONTINUOUS", "INCREMENTAL", "freshness 7200 s is above 1800 s"),
         ("FRESHNESS", "INTERVAL '10' SECOND", "INTERVAL '2' HOUR", "its calendar: SUN = 2 HOUR"),
     ]
+
+
+def test_former_definitions_are_kept(catalog: Catalog, tmp_path: Path) -> None:
+    spec = table(tmp_path)
+    catalog.register(spec, RefreshMode.CONTINUOUS)
+    assert catalog.former.newest(spec.name) is None
+    for number in range(FORMER + 3):
+        catalog.register(replace(spec, definition=f"text {number}"), RefreshMode.CONTINUOUS)
+        catalog.register(replace(spec, definition=f"text {number}"), RefreshMode.INCREMENTAL)
+    assert catalog.former.newest(spec.name) == f"text {FORMER + 1}"
+    with sqlite3.connect(tmp_path / "state" / "catalog.db") as connection:
+        (count,) = connection.execute("SELECT count(*) FROM former_definition").fetchone()
+    assert count == FORMER
+    catalog.drop(spec.name)
+    assert catalog.former.newest(spec.name) is None
 
 
 def test_state_survives_the_process(catalog: Catalog, tmp_path: Path) -> None:

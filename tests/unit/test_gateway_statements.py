@@ -83,6 +83,7 @@ DAY = s.Labels("2024010100", "2024010123")
             "ALTER MATERIALIZED TABLE dws.user_hour AS\nSELECT 1 AS a, 'x;' AS b FROM dwd.orders;",
             s.AlterQuery("dws.user_hour", "SELECT 1 AS a, 'x;' AS b FROM dwd.orders"),
         ),
+        ("ALTER MATERIALIZED TABLE dws.user_hour ROLLBACK;", s.Rollback("dws.user_hour")),
         ("DROP MATERIALIZED TABLE dws.user_hour", s.Drop("dws.user_hour")),
         ("DROP MATERIALIZED TABLE IF EXISTS dws.user_hour", s.Drop("dws.user_hour")),
         ("drop materialized table if exists dws.none;", s.Drop(None)),

@@ -1,4 +1,4 @@
-"""CREATE, ALTER … AS and DROP as edits of layer files."""
+"""CREATE, ALTER … AS, ROLLBACK and DROP as edits of layer files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spec_support import write_shop
 
 from headrace.errors import SpecError, TerminalError
 from headrace.spec import Project, load_project
-from headrace.spec.edit import create, drop, with_query
+from headrace.spec.edit import create, drop, rollback, with_query
 from headrace.spec.model import TableName
 
 STG = "CREATE MATERIALIZED TABLE stg.orders FRESHNESS = DOWNSTREAM AS SELECT * FROM shop.public.orders"
@@ -66,6 +66,19 @@ def test_another_query_leaves_the_rest_of_the_file(project: Project) -> None:
     edit.write()
     assert edit.path.read_text() == PAID.replace("amount > 0", "amount > 9")
     assert load_project(project.directory).tables[NAME].comment == "paid"
+
+
+def test_the_former_definition_comes_back(project: Project) -> None:
+    former = PAID.replace("amount > 0", "amount > 1")
+    edit = rollback(project, NAME, former)
+    edit.check()
+    edit.write()
+    assert edit.path.read_text() == former
+    assert load_project(project.directory).tables == edit.project.tables
+    with pytest.raises(TerminalError, match=r"`dwd.paid` had no other definition before. Next: "):
+        rollback(project, NAME, None)
+    with pytest.raises(SpecError, match=r"paid.sql:5:\d+: there is no table `stg.gone`"):
+        rollback(project, NAME, PAID.replace("stg.orders", "stg.gone"))
 
 
 def test_a_table_that_is_read_stays(project: Project) -> None:

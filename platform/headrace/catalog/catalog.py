@@ -14,11 +14,13 @@ import sqlalchemy as sa
 
 from headrace.catalog.alterations import Alterations
 from headrace.catalog.decisions import Decisions
+from headrace.catalog.former import FormerDefinitions
 from headrace.catalog.migrate import migrate
 from headrace.catalog.readers import Readers
 from headrace.catalog.schema import (
     alteration,
     decision,
+    former_definition,
     materialized_table,
     open_engine,
     reader,
@@ -66,6 +68,7 @@ class Catalog:
         self.readers = Readers(self._engine)
         self.alterations = Alterations(self._engine)
         self.decisions = Decisions(self._engine)
+        self.former = FormerDefinitions(self._engine)
 
     @classmethod
     def existing(cls, url: str) -> Self | None:
@@ -108,6 +111,8 @@ class Catalog:
             if connection.execute(sa.update(t).where(t.c.name == name).values(values)).rowcount == 0:
                 new = {"name": name, "desired": "RUNNING", "state": "INITIALIZING", "error": None}
                 connection.execute(sa.insert(t).values(new | values))
+            if before is not None and before["definition"] != definition:
+                self.former.remember(connection, spec.name, before["definition"])
         if before is not None:
             self._decided(spec, before, values, why)
 
@@ -121,10 +126,10 @@ class Catalog:
             self.decisions.record(spec.name, "REFRESH_MODE", was["mode"], str(now["mode"]), why)
 
     def drop(self, name: TableName | str) -> None:
-        """Forget a table, its readers, what statements have set of it, and why it was as it was."""
+        """Forget a table and all that is known of it."""
         with self._engine.begin() as connection:
             connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
-            for table in (reader, alteration, decision):
+            for table in (reader, alteration, decision, former_definition):
                 connection.execute(sa.delete(table).where(table.c.table_name == str(name)))
 
     def desired(self, name: TableName | str) -> Desired:

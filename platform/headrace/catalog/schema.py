@@ -58,6 +58,16 @@ decision = sa.Table(
     sa.Index("decision_of_table", "table_name", "id"),
 )
 
+former_definition = sa.Table(
+    "former_definition",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("table_name", sa.String(127), nullable=False),
+    sa.Column("replaced_at", sa.DateTime, nullable=False),  # UTC
+    sa.Column("definition", sa.Text, nullable=False),
+    sa.Index("former_of_table", "table_name", "id"),
+)
+
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""

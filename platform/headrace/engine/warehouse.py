@@ -45,7 +45,7 @@ from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.topics import Topics
 from headrace.spec import Project
 from headrace.spec.alteration import Property
-from headrace.spec.edit import Edit
+from headrace.spec.edit import Edit, rollback
 from headrace.spec.model import RefreshMode
 from headrace.spec.partitions import label_range
 from headrace.store.frontier import Offsets
@@ -143,7 +143,7 @@ class Warehouse:
             dead_letters=self._dead_letters,
             views=self._views,
             advance=self._advance,
-            on_failure=self._failed,
+            on_failure=lambda table, error: self._ready().failed(table, error),
         )
         self._flows = self._supervisor.flows
         self._loads = Loads(project, settings, self._sessions, self._flows, self._topics, self._views)
@@ -158,10 +158,6 @@ class Warehouse:
         if full and table.store.version and table.store.commit.template != table.template:
             self._refresh(table, None, None, Progress())  # the new text, for all of its history
         advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id, rerun=full)
-
-    def _failed(self, table: Table, error: Exception) -> None:
-        if self._supervisor is not None:
-            self._supervisor.failed(table, error)
 
     # -- names --------------------------------------------------------------------------------------------
 
@@ -324,9 +320,9 @@ class Warehouse:
 
     def alter(self, table: str, what: Property, value: str | None) -> AlterResult:
         """Set a property of the table, or let its file count again (None); flows and schedule follow."""
-        supervisor, found = self._ready(), self._table(table)
+        supervisor = self._ready()
         self._loads.refuse()
-        return alter(self.project, self._catalog, supervisor, found, what, value)
+        return alter(self.project, self._catalog, supervisor, self._table(table), what, value)
 
     def apply(self, edit: Edits | None = None, *, dry_run: bool = False, progress: Progress) -> ApplyResult:
         """Let the tables be what the files declare, or what one edit of them makes of those that run."""
@@ -346,6 +342,11 @@ class Warehouse:
             return self._deployment.apply(
                 work, self._sessions.batch, made, dry_run=dry_run, progress=progress
             )
+
+    def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
+        """Let the table be what it was declared to be before."""
+        name = self.project.table(table).name
+        return self.apply(lambda p: rollback(p, name, self._catalog.former.newest(name)), progress=progress)
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""
@@ -389,8 +390,7 @@ class Warehouse:
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
-        warnings = self._supervisor.told(table) if self._supervisor else []
-        told = [*warnings, *self._loads.told(table), *self._deployment.edited(table.name)]
+        told = [*self._ready().told(table), *self._loads.told(table), *self._deployment.edited(table.name)]
         return table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
 
     def show(self) -> list[dict[str, Any]]:

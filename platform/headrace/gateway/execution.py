@@ -72,6 +72,7 @@ class WarehouseApi(Protocol):
         dry_run: bool = False,
         progress: Progress,
     ) -> ApplyResult: ...
+    def rollback(self, table: str, *, progress: Progress) -> ApplyResult: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def show(self) -> list[dict[str, Any]]: ...
     def load(self, source: str, *, progress: Progress) -> LoadResult: ...
@@ -96,7 +97,7 @@ def lane(statement: s.ParsedStatement) -> Lane:
             return "reads"
         case s.Refresh() | s.Verify() | s.Check() | s.LoadSource():
             return "jobs"
-        case s.Create() | s.AlterQuery() | s.Drop() | s.Apply():
+        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply():
             return "jobs"
         case _:
             return "control"
@@ -156,6 +157,8 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
             return Outcome(encode(warehouse.apply(dry_run=dry_run, progress=progress)))
         case s.Drop(table=None):
             return Outcome(encode(ApplyResult(dry_run=False, tables=[])))
+        case s.Rollback(table=table):
+            return Outcome(encode(warehouse.rollback(table, progress=progress)))
         case s.Create() | s.AlterQuery() | s.Drop():
             edit = partial(_edit, statement)
             return Outcome(encode(warehouse.apply(edit, progress=progress)))

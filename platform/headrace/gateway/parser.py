@@ -27,6 +27,7 @@ from headrace.gateway.statements import (
     ParsedStatement,
     Refresh,
     Resume,
+    Rollback,
     Select,
     ShowDeadLetters,
     ShowReaders,
@@ -147,7 +148,7 @@ class _Parser:
 
     def _alter(self) -> ParsedStatement:
         table = self._materialized()
-        match self.cursor.keyword(("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "AS")):
+        match self.cursor.keyword(("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "ROLLBACK", "AS")):
             case "SUSPEND":
                 return Suspend(table)
             case "RESUME":
@@ -161,6 +162,8 @@ class _Parser:
                 return Alter(table, what, value)
             case "RESET":
                 return Alter(table, self._property(), None)
+            case "ROLLBACK":
+                return Rollback(table)
             case _:
                 first = self.cursor.peek()
                 return AlterQuery(table, self._rest(first) if first else self.cursor.expected("a query"))

@@ -80,6 +80,13 @@ class AlterQuery:
 
 
 @dataclass(frozen=True)
+class Rollback:
+    """`ALTER … ROLLBACK`: the definition before the present one."""
+
+    table: str
+
+
+@dataclass(frozen=True)
 class Drop:
     """`DROP MATERIALIZED TABLE`. No `table`: `IF EXISTS`, and it does not."""
 
@@ -164,6 +171,7 @@ ParsedStatement = (
     | Alter
     | Create
     | AlterQuery
+    | Rollback
     | Drop
     | Apply
     | Refresh

@@ -1,4 +1,4 @@
-"""`CREATE`, `ALTER … AS` and `DROP` as what they are: edits of one layer file."""
+"""`CREATE`, `ALTER … AS`, `ROLLBACK` and `DROP` as what they are: edits of one layer file."""
 
 from __future__ import annotations
 
@@ -60,6 +60,22 @@ def with_query(project: Project, table: TableName, query: str) -> Edit:
     header = read_header(SourceText(old.path, old.definition))
     text = old.definition[: header.query_start] + query.strip() + old.definition[header.query_end :]
     return _edit(project, table, read_table(SourceText(old.path, text)))
+
+
+def rollback(project: Project, table: TableName, former: str | None) -> Edit:
+    """Of `ALTER MATERIALIZED TABLE … ROLLBACK`.
+
+    Args:
+        former: the definition before the present one.
+    Raises:
+        SpecError: it is wrong beside the other tables of today.
+        TerminalError: there is none.
+    """
+    if former is None:
+        raise TerminalError(
+            f"`{table}` had no other definition before. Next: edit its file, then `headrace apply`"
+        )
+    return _edit(project, table, read_table(SourceText(_path(project, table), former)))
 
 
 def drop(project: Project, table: TableName) -> Edit:
