@@ -110,6 +110,8 @@ class FakeWarehouse:
     def explain(self, table: str, *, history: bool = False) -> Explanation:
         return Explanation(
             table=table,
+            freshness="INTERVAL '10' SECOND",
+            freshness_origin="its layer file",
             refresh_mode="CONTINUOUS",
             mode_reason="freshness 10 s",
             strategy="ROW",
