@@ -66,7 +66,11 @@ class Applying:
         project = load_project(self.warehouse.root / "project")
         wanted = self.wanted()
         supervisor = SimpleNamespace(
-            arranging=threading.RLock(), flows=[], resting=set(), declare=lambda _: []
+            declaring=threading.RLock(),
+            arranging=threading.RLock(),
+            flows=[],
+            resting=set(),
+            declare=lambda _: [],
         )
         views = SimpleNamespace(renew=lambda _: None, drop=lambda _: None)
         work = Apply(
