@@ -55,10 +55,10 @@ def test_a_bar_without_a_verdict_is_refused() -> None:
 
 def test_the_json_file(tmp_path: Path) -> None:
     file = tmp_path / "new" / "report.json"
-    Report("tpch", 7, [Result("q01.refresh", math.nan, "s"), at_least("n", 2, 1)]).write(file)
+    Report("tpch", 7, [Result("q01.refresh", math.nan, "s"), at_least("n", 2, 1)], 10_000).write(file)
     content = json.loads(file.read_text())
-    assert set(content) == {"suite", "machine", "versions", "seed", "results"}
-    assert (content["suite"], content["seed"]) == ("tpch", 7)
+    assert set(content) == {"suite", "machine", "versions", "seed", "rows", "results"}
+    assert (content["suite"], content["seed"], content["rows"]) == ("tpch", 7, 10_000)
     assert content["machine"]["cpus"] > 0 and content["versions"]["pyspark"]
     assert content["results"][0] == {
         "name": "q01.refresh", "value": None, "unit": "s", "bar": None, "holds": None,

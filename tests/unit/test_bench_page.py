@@ -18,9 +18,10 @@ def test_a_chapter_has_bars_subjects_and_a_chart_of_each_measure(tmp_path: Path)
         Result("one.equal", True),
         Result("one.alone", 5.0, "s"),
     ]
-    Report("scale", 7, results).write(tmp_path / "scale.json")
+    Report("scale", 7, results, 10_000).write(tmp_path / "scale.json")
     main(tmp_path)
     text = tmp_path.with_suffix(".md").read_text()
+    assert "## scale, 10,000 rows\n" in text
     assert "| a \\| b | 2.0 |  | ≤ 1 | NOT OK |" in text
     assert "| one | 1.25 | yes | 5.0 |" in text and "| other | 3.0 |  |  |" in text
     assert text.count("```mermaid") == 1  # only one subject has the other measure with a unit

@@ -45,8 +45,10 @@ def _chapter(report: dict[str, Any]) -> str:
     results = [Result(**r) for r in report["results"]]
     machine, versions = report["machine"], report["versions"]
     about = ", ".join(f"{name} {version}" for name, version in versions.items())
+    rows_asked = report.get("rows")  # reports of an older headrace have none
+    title = report["suite"] + (f", {rows_asked:,} rows" if rows_asked else "")
     parts = [
-        f"## {report['suite']}\n",
+        f"## {title}\n",
         f"{machine['cpus']} processors, {machine['memory_bytes'] / 2**30:.0f} GiB, "
         f"{machine['architecture']}; seed {report['seed']}; {about}.\n",
         _table(*plain(results)),

@@ -61,11 +61,16 @@ def spread(subject: str, values: Sequence[float], unit: str = "s") -> list[Resul
 
 @dataclass(frozen=True)
 class Report:
-    """All of one run of a suite."""
+    """All of one run of a suite.
+
+    Args:
+        rows: `--rows`, None for the suite's own number.
+    """
 
     suite: str
     seed: int
     results: Sequence[Result]
+    rows: int | None = None
 
     @property
     def holds(self) -> bool:
@@ -79,6 +84,7 @@ class Report:
             "machine": machine(),
             "versions": versions(),
             "seed": self.seed,
+            "rows": self.rows,
             "results": [asdict(r) for r in self.results],
         }
 

@@ -108,7 +108,7 @@ def run(name: str, settings: Settings, options: Options, tell: Callable[[str], N
     with _scratch(settings) as directory:
         bench = Bench(settings, directory, options, tell)
         try:
-            return Report(name, options.seed, suite.run(bench))
+            return Report(name, options.seed, suite.run(bench), options.rows)
         finally:
             if bench.started is not None:
                 bench.started.stop()
