@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -97,3 +98,21 @@ def test_a_micro_batch_leaves_the_cores_to_statements_unless_a_comparison_waits_
     flow.close()
     with pytest.raises(CutMissed):  # whoever waits for a flow that is closed is told
         cut.result(0)
+
+
+def test_a_table_trails_at_its_new_pace_at_once(flow: Any) -> None:
+    """No micro-batch may follow, and what was planned by its former freshness may be hours away."""
+    done: list[object] = []
+
+    def table(name: str, seconds: int) -> SimpleNamespace:
+        freshness = timedelta(seconds=seconds)
+        return SimpleNamespace(
+            name=name, freshness=freshness, spec=SimpleNamespace(source=None, freshness=freshness)
+        )
+
+    flow._trailing.forget = lambda: done.append("forgotten")
+    flow._trailing.follow = lambda table, between: done.append((table.name, between))
+    flow._registry = SimpleNamespace(upstreams=lambda table: {}, behind=lambda table: 1)
+    flow.active = {"tight", "loose"}
+    flow.change([table("tight", 10), table("loose", 60), table("suspended", 60)])
+    assert done == ["forgotten", ("loose", 15.0)]

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from headrace.engine.pace import Pace
 from headrace.engine.prepared import Queries
 from headrace.engine.session import use_pool
 from headrace.engine.table import Delta, Registry, Table
+from headrace.engine.trailing import Trailing
 from headrace.errors import NeedsResync
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
@@ -111,11 +112,8 @@ class Flow:
         self.loading: set[str] = set()  # topics whose tables are read for the first time
         self.hurried = False  # micro-batches do not wait for statements
         self._pace = Pace(tables, registry)
-        self._underway: set[TableName] = set()
-        self._trailed: dict[TableName, float] = {}
-        self._trailing = ThreadPoolExecutor(
-            1, f"trailing-{name}", initializer=partial(use_pool, sessions.flow, "trailing")
-        )
+        ready = partial(use_pool, sessions.flow, "trailing")
+        self._trailing = Trailing(name, ready, self._catch_up, self._trail_on)
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -165,6 +163,8 @@ class Flow:
             self.tables = tables
             self.active &= {t.name for t in tables}
             interval, self._pace = self._pace.interval(), Pace(tables, self._registry)
+            self._trailing.forget()
+            self._trail_on()  # at the new pace, also where the source is silent
             return self._query is not None and self._pace.interval() != interval
 
     def stop(self) -> None:
@@ -178,7 +178,7 @@ class Flow:
         self.stop()
         self.cuts.missed()
         self._pool.shutdown(wait=True)
-        self._trailing.shutdown(wait=True)
+        self._trailing.close()
         self._messages.close()
 
     def failure(self) -> str | None:
@@ -335,29 +335,18 @@ class Flow:
 
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
-        if table.name in self._underway or self._query is None or not self._registry.behind(table):
-            return
-        self._underway.add(table.name)
-        pause = self._trailed.get(table.name, 0.0) + self._pace.between(table) - time.monotonic()
-        timer = threading.Timer(max(0.0, pause), self._catch_up_in_pool, (table,))
-        timer.daemon = True
-        timer.start()
+        if self._query is not None and self._registry.behind(table):
+            self._trailing.follow(table, self._pace.between(table))
 
-    def _catch_up_in_pool(self, table: Table) -> None:
-        with suppress(RuntimeError):  # closed meanwhile
-            self._trailing.submit(self._catch_up, table)
+    def _trail_on(self) -> None:
+        for table in self.tables:
+            if table.spec.source is None and table.name in self.active and self._pace.trails(table):
+                self._trail(table)
 
     def _catch_up(self, table: Table) -> None:
-        self._trailed[table.name] = time.monotonic()
-        try:
-            if table.name in self.active and self._query is not None:
-                cut = at_rest(self._registry, table, [self.lock])
-                self._guarded(table, partial(self._advance, known={}, batch_id=-1, cut=cut))
-        finally:
-            self._underway.discard(table.name)
-        for trailing in self.tables:
-            if trailing.spec.source is None and trailing.name in self.active and self._pace.trails(trailing):
-                self._trail(trailing)
+        if table.name in self.active and self._query is not None:
+            cut = at_rest(self._registry, table, [self.lock])
+            self._guarded(table, partial(self._advance, known={}, batch_id=-1, cut=cut))
 
     def _advance(
         self,
