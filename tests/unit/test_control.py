@@ -56,9 +56,14 @@ class World:
         self.a, self.b = cast("Table", a), cast("Table", b)
         self.schedule = Schedule(cast("Registry", registry), [self.a, self.b])
 
-    def refresh(self, table: Table, seconds: float, retry: float | None = None) -> None:
+    def refresh(
+        self, table: Table, seconds: float, *, fails: bool = False, retry: float | None = None
+    ) -> None:
         begun, self.now = self.now, self.now + seconds
-        self.schedule.ended(table, begun, retry=retry)
+        if fails:
+            self.schedule.failed(table, begun, retry)
+        else:
+            self.schedule.succeeded(table, begun)
 
 
 def test_a_schedule_learns_what_refreshes_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,13 +81,18 @@ def test_a_schedule_learns_what_refreshes_take(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_failed_refresh_teaches_nothing_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
-    world.refresh(world.a, 1000.0, retry=world.now + 1002.0)
+    world.refresh(world.a, 1000.0, fails=True, retry=world.now + 1002.0)
     assert not world.schedule.due(world.a)
     world.now += 2.0
     assert world.schedule.due(world.a)
     world.refresh(world.a, 10.0)
     world.now += 0.9 * HOUR - 12.0 - 10.1
     assert not world.schedule.due(world.a)
+    world.now += 0.1
+    world.refresh(world.a, 0.0, fails=True)  # a person must act; once in a while it is looked whether one did
+    assert not world.schedule.due(world.a)
+    world.now += 0.9 * HOUR - 12.0
+    assert world.schedule.due(world.a)
 
 
 def looks(keeping: Keeping, measured: float | None, count: int) -> list[int]:

@@ -16,6 +16,7 @@ _SETTINGS = """\
 # Settings of this project; every one can also be given as HEADRACE_<NAME> in the environment.
 # gateway_port = 58080
 # postgres_url = "postgresql://user:password@host:5432/database"
+# catalog_url = "postgresql://user:password@host:5432/catalog"
 """
 
 

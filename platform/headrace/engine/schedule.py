@@ -44,17 +44,19 @@ class Schedule:
         levels = self._levels(table, {t.name for t in self._scheduled})
         return time.monotonic() >= past.begun + refresh_interval(freshness, past.took, levels)
 
-    def ended(self, table: Table, begun: float, *, retry: float | None = None) -> None:
-        """Note a refresh that ends now.
+    def succeeded(self, table: Table, begun: float) -> None:
+        """Note a refresh that ends now; `begun` by the monotonic clock."""
+        self.failed(table, begun, None)
+        self._past[table.name].took.append(time.monotonic() - begun)
+
+    def failed(self, table: Table, begun: float, retry: float | None) -> None:
+        """Note one that came to nothing: what it took tells nothing.
 
         Args:
-            begun: by the monotonic clock.
-            retry: it failed, and is tried again then; what it took tells nothing.
+            retry: when it is tried again; None: when the next one is due.
         """
         past = self._past.setdefault(table.name, _Past(begun))
         past.begun, past.retry = begun, retry
-        if retry is None:
-            past.took.append(time.monotonic() - begun)
 
     def _levels(self, table: Table, scheduled: set[TableName]) -> int:
         upstreams = [u for u in self._registry.upstreams(table).values() if u.name in scheduled]

@@ -306,22 +306,24 @@ class Supervisor:
             for table in list(self.arrangement.scheduled):
                 if self._stop.is_set() or not self._refreshes.due(table) or not self._wanted(table):
                     continue
-                begun, retry = time.monotonic(), None
+                begun = time.monotonic()
                 try:
                     if (why := _outdated(table)) is not None:
                         raise TerminalError(why)
                     self.advance(table)
                     self.catalog.observe(table.name, "RUNNING")
                 except Exception as error:
+                    retry = None
                     if not isinstance(error, TerminalError):
                         log.exception("refresh of %s", table.name)
                         self._again(str(table.name))
                         retry = self._retries[str(table.name)].at
+                    self._refreshes.failed(table, begun, retry)
                     lost = isinstance(error, NeedsResync)
                     self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
                 else:
                     self._retries.pop(str(table.name), None)
-                self._refreshes.ended(table, begun, retry=retry)
+                    self._refreshes.succeeded(table, begun)
 
     # -- compaction ---------------------------------------------------------------------------------------
 
