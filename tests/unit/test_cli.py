@@ -21,7 +21,7 @@ import headrace
 from headrace.catalog import Catalog
 from headrace.cli.main import app
 from headrace.errors import TerminalError
-from headrace.gateway.client import GatewayClient
+from headrace.gateway.client import GatewayClient, StatementRefused
 from headrace.planner.choice import Decision
 from headrace.results import ConstraintResult, DifferingRow, ParityResult, Repaired
 from headrace.services.stack import Stack
@@ -354,6 +354,19 @@ def test_a_reader_says_what_it_has_done_when_it_asks_for_more(gateway: Gateway) 
 def test_subscribe_takes_a_project(gateway: Gateway) -> None:
     found = list(headrace.subscribe("stg.orders", project=gateway.settings.project, from_version=6))
     assert [b.rows.column("id").to_pylist() for b in found] == [[1, 2]]
+
+
+def test_a_statement_from_python_answers_rows_or_plain_data(gateway: Gateway) -> None:
+    project = gateway.settings.project
+    rows = headrace.sql("SELECT * FROM stg.orders", project=project)
+    assert rows.num_rows and "id" in rows.column_names
+    assert headrace.sql("ALTER MATERIALIZED TABLE stg.users SUSPEND", project=project) == {
+        "table": "stg.users",
+        "desired": "SUSPENDED",
+    }
+    assert gateway.warehouse.calls[-1] == ("suspend", "stg.users")
+    with pytest.raises(StatementRefused, match="1:1: `SUSPEND` begins no statement"):
+        headrace.sql("SUSPEND stg.users", project=project)
 
 
 def test_readers(cli: Cli, gateway: Gateway) -> None:
