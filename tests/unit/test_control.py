@@ -56,12 +56,10 @@ class World:
         self.a, self.b = cast("Table", a), cast("Table", b)
         self.schedule = Schedule(cast("Registry", registry), [self.a, self.b])
 
-    def refresh(
-        self, table: Table, seconds: float, *, fails: bool = False, retry: float | None = None
-    ) -> None:
+    def refresh(self, table: Table, seconds: float, *, fails: bool = False) -> None:
         begun, self.now = self.now, self.now + seconds
         if fails:
-            self.schedule.failed(table, begun, retry)
+            self.schedule.failed(table, begun)
         else:
             self.schedule.succeeded(table, begun)
 
@@ -79,11 +77,11 @@ def test_a_schedule_learns_what_refreshes_take(monkeypatch: pytest.MonkeyPatch) 
     assert world.schedule.due(world.a)
 
 
-def test_a_failed_refresh_teaches_nothing_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_refresh_teaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
-    world.refresh(world.a, 1000.0, fails=True, retry=world.now + 1002.0)
+    world.refresh(world.a, 1000.0, fails=True)
     assert not world.schedule.due(world.a)
-    world.now += 2.0
+    world.now += HOUR / 2 - 1000.0
     assert world.schedule.due(world.a)
     world.refresh(world.a, 10.0)
     world.now += 0.9 * HOUR - 12.0 - 10.1

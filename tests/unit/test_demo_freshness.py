@@ -4,8 +4,9 @@ import threading
 
 import pytest
 
-from headrace.demo.freshness import FreshnessProbe, delays, percentile, summarize
+from headrace.demo.freshness import FreshnessProbe, delays, summarize
 from headrace.errors import TerminalError, TransientError
+from headrace.percentile import percentile
 
 
 def test_a_tick_counts_from_its_commit_to_the_first_read_that_shows_it_or_a_later_one() -> None:

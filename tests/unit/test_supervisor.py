@@ -17,7 +17,7 @@ from planner_support import write_table
 from headrace.catalog import Catalog
 from headrace.engine import supervisor as module
 from headrace.engine.supervisor import Supervisor
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import NeedsResync, TerminalError, TransientError
 from headrace.spec.model import RefreshMode
 
 
@@ -127,6 +127,24 @@ def test_a_refresh_that_fails_is_tried_again_soon(
     assert scheduled.refreshed.wait(10)
     assert state(scheduled, "RUNNING") is None
     assert len(tried) == 3
+
+
+def test_what_a_person_must_mend_is_not_tried_again_and_again(
+    scheduled: Scheduled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not either where an error went before that might have passed."""
+    scheduled.table.freshness = timedelta(days=1)
+    monkeypatch.setattr(module, "FIRST_RETRY", 0.05)
+    errors = iter([TransientError("the disk is full"), NeedsResync("the slot was lost")])
+
+    def fails(_: Any) -> None:
+        raise next(errors, AssertionError("tried again"))
+
+    scheduled.supervisor.advance = fails
+    run(scheduled)
+    assert state(scheduled, "NEEDS RESYNC") == "the slot was lost"
+    threading.Event().wait(0.5)
+    assert scheduled.catalog.row(scheduled.table.name).error == "the slot was lost"
 
 
 def test_rows_of_another_text_are_not_added_to(scheduled: Scheduled) -> None:

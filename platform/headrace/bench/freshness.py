@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 
 from headrace.bench.compared import against, exact
 from headrace.bench.contender import DWD
@@ -12,7 +11,6 @@ from headrace.bench.live import scores
 from headrace.bench.race import Race
 from headrace.bench.report import Result, at_most
 from headrace.bench.suites import Bench
-from headrace.demo.freshness import percentile
 
 WARM_UP_SECONDS, SECONDS = 60.0, 60.0
 P50_BAR, P99_BAR = 1.5, 3.0
@@ -35,10 +33,10 @@ def run(bench: Bench) -> list[Result]:
             Result(f"{score.name}.memory", score.memory / 2**30, "GiB"),
         ]
     ours = found[0]
-    beside = [percentile(sorted(d), 0.9) if d else math.nan for d in (ours.beside, ours.delays)]
+    beside = ours.delay_beside(0.9)
     results += [
-        Result(f"seconds of a backfill of {PARTITIONS} partitions beside it", _median(ours.backfills), "s"),
-        Result("freshness beside such backfills, p90", beside[0], "s"),
+        Result(f"seconds of a backfill of {PARTITIONS} partitions beside it", ours.backfill_seconds, "s"),
+        Result("freshness beside such backfills, p90", beside, "s"),
     ]
     return [
         *results,
@@ -46,7 +44,7 @@ def run(bench: Bench) -> list[Result]:
         at_most("changes that never showed", ours.missing, 0),
         at_most("freshness, p50", ours.delay(0.5), P50_BAR, "s"),
         at_most("freshness, p99", ours.delay(0.99), P99_BAR, "s"),
-        at_most("freshness beside such backfills, p90, part of alone", beside[0] / beside[1], BESIDE_BAR),
+        at_most("freshness beside such backfills, p90, part of alone", beside / ours.delay(0.9), BESIDE_BAR),
         *against(found, "freshness, p50", lambda s: s.delay(0.5), BARS),
     ]
 
@@ -56,7 +54,3 @@ def _measure(race: Race) -> None:
     race.freshness(WARM_UP_SECONDS, SECONDS)
     if isinstance(contender, Headrace):
         race.freshness_beside(SECONDS, lambda: contender.backfill(DWD, PARTITIONS))
-
-
-def _median(seconds: list[float]) -> float:
-    return median(seconds) if seconds else math.nan

@@ -15,9 +15,9 @@ from headrace.bench.contender import DWS, TABLES, Contender, Source, Tell
 from headrace.bench.headrace import Headrace
 from headrace.bench.orders_database import STRIDE, OrdersDatabase
 from headrace.bench.processes import busy
-from headrace.demo.freshness import percentile
 from headrace.demo.memory import resident_bytes
 from headrace.errors import TransientError
+from headrace.percentile import percentile
 from headrace.services.stack import Stack
 from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
 
@@ -65,12 +65,21 @@ class Score:
 
     def delay(self, share: float) -> float:
         """A percentile of the delays; NaN where nothing was measured."""
-        return percentile(sorted(self.delays), share) if self.delays else float("nan")
+        return _share(self.delays, share)
+
+    def delay_beside(self, share: float) -> float:
+        """The same of those beside backfills."""
+        return _share(self.beside, share)
 
     @property
     def bulk_seconds(self) -> float:
         """Median seconds of an update of every order through all tables; NaN where not measured."""
-        return median(r[DWS] for r in self.bulk) if self.bulk else float("nan")
+        return _median([r[DWS] for r in self.bulk])
+
+    @property
+    def backfill_seconds(self) -> float:
+        """Median seconds of a backfill beside the stream; NaN where not measured."""
+        return _median(self.backfills)
 
 
 @dataclass
@@ -231,6 +240,14 @@ def of_contender(template: ConnectorFile, name: str) -> ConnectorFile:
     """The connector of one contender: a topic, a slot and a publication of its own."""
     own = {"topic.prefix": name, "slot.name": f"bench_{name}", "publication.name": f"bench_{name}"}
     return replace(template, name=name, config=template.config | own)
+
+
+def _share(delays: Sequence[float], share: float) -> float:
+    return percentile(sorted(delays), share) if delays else float("nan")
+
+
+def _median(seconds: Sequence[float]) -> float:
+    return median(seconds) if seconds else float("nan")
 
 
 def _last(contender: Contender, table: str) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import cast
 
 import sqlalchemy as sa
 
+from headrace.catalog.database import reading, utc_now
 from headrace.catalog.schema import alteration as a
 from headrace.spec import Project
 from headrace.spec.alteration import Alteration, Property, altered, declared
@@ -23,7 +23,7 @@ class Alterations:
     def all(self) -> list[Alteration]:
         """By table and property."""
         select = sa.select(a).order_by(a.c.table_name, a.c.property)
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with reading(self._engine) as connection:
             return [_alteration(row) for row in connection.execute(select).mappings()]
 
     def applied(self, project: Project) -> tuple[Project, list[Alteration], list[Alteration]]:
@@ -47,7 +47,7 @@ class Alterations:
 
     def set(self, new: Alteration) -> None:
         """Put it in place of an older one of the same property."""
-        values = {"value": new.value, "over": new.over, "altered_at": datetime.now(UTC).replace(tzinfo=None)}
+        values = {"value": new.value, "over": new.over, "altered_at": utc_now()}
         with self._engine.begin() as connection:
             if connection.execute(sa.update(a).where(*_of(new.table, new.what)).values(values)).rowcount == 0:
                 key = {"table_name": str(new.table), "property": new.what}

@@ -13,6 +13,7 @@ from typing import Literal, Self, cast
 import sqlalchemy as sa
 
 from headrace.catalog.alterations import Alterations
+from headrace.catalog.database import reading, utc_now
 from headrace.catalog.decisions import Decisions
 from headrace.catalog.former import FormerDefinitions
 from headrace.catalog.migrate import migrate
@@ -102,11 +103,11 @@ class Catalog:
             "mode": str(mode),
         }
         name, t = str(spec.name), materialized_table
-        with self._read() as connection:
+        with reading(self._engine) as connection:
             before = connection.execute(sa.select(t).where(t.c.name == name)).mappings().one_or_none()
         if before is not None and all(before[key] == value for key, value in values.items()):
             return
-        values["updated_at"] = _now()
+        values["updated_at"] = utc_now()
         with self._engine.begin() as connection:
             if connection.execute(sa.update(t).where(t.c.name == name).values(values)).rowcount == 0:
                 new = {"name": name, "desired": "RUNNING", "state": "INITIALIZING", "error": None}
@@ -140,18 +141,18 @@ class Catalog:
         """Ask the table to run or to rest."""
         if desired not in _DESIRED:
             raise ValueError(f"desired state must be one of {_DESIRED}, not `{desired}`")
-        self._update(name, {"desired": desired, "updated_at": _now()})
+        self._update(name, {"desired": desired, "updated_at": utc_now()})
 
     def observe(self, name: TableName | str, state: State, error: str | None = None) -> None:
         """Record what the table was seen doing. Cheap to call again with the same state."""
         row = self.row(name)
         if (row.state, row.error) != (state, error):
-            self._update(name, {"state": state, "error": error, "updated_at": _now()})
+            self._update(name, {"state": state, "error": error, "updated_at": utc_now()})
 
     def row(self, name: TableName | str) -> CatalogRow:
         """One table's row."""
         t = materialized_table
-        with self._read() as connection:
+        with reading(self._engine) as connection:
             found = connection.execute(sa.select(t).where(t.c.name == str(name))).mappings().one_or_none()
         if found is None:
             raise self._unknown(name)
@@ -159,16 +160,13 @@ class Catalog:
 
     def rows(self) -> list[CatalogRow]:
         """Every table, by name."""
-        with self._read() as connection:
+        with reading(self._engine) as connection:
             select = sa.select(materialized_table).order_by(materialized_table.c.name)
             return [_row(r) for r in connection.execute(select).mappings()]
 
     def close(self) -> None:
         """Close all connections; the next call opens new ones."""
         self._engine.dispose()
-
-    def _read(self) -> sa.Connection:
-        return self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
 
     def _update(self, name: TableName | str, values: Mapping[str, object]) -> None:
         t = materialized_table
@@ -204,7 +202,3 @@ def _row(values: sa.RowMapping) -> CatalogRow:
     row["mode"] = RefreshMode(row["mode"])
     row["updated_at"] = cast(datetime, row["updated_at"]).replace(tzinfo=UTC)
     return CatalogRow(**row)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)  # SQLite keeps no time zone

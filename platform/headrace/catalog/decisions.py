@@ -8,6 +8,7 @@ from typing import cast
 
 import sqlalchemy as sa
 
+from headrace.catalog.database import keep_newest, reading, utc_now
 from headrace.catalog.schema import decision as d
 from headrace.spec.model import TableName
 
@@ -39,20 +40,15 @@ class Decisions:
 
     def record(self, table: TableName, what: str, was: str, became: str, why: str) -> None:
         """Note a change just made. The table's oldest beyond KEPT go."""
-        now = datetime.now(UTC).replace(tzinfo=None)
-        name = str(table)
-        oldest = sa.select(d.c.id).where(d.c.table_name == name).order_by(d.c.id.desc()).offset(KEPT).limit(1)
+        values = {"table_name": str(table), "decided_at": utc_now(), "property": what}
         with self._engine.begin() as connection:
-            values = {"table_name": name, "decided_at": now, "property": what}
             connection.execute(sa.insert(d).values(values | {"was": was, "became": became, "why": why}))
-            last = connection.execute(oldest).scalar_one_or_none()
-            if last is not None:
-                connection.execute(sa.delete(d).where(d.c.table_name == name, d.c.id <= last))
+            keep_newest(connection, d, str(table), KEPT)
 
     def of(self, table: TableName, limit: int = KEPT) -> list[Decided]:
         """Of one table, newest first."""
         select = sa.select(d).where(d.c.table_name == str(table)).order_by(d.c.id.desc()).limit(limit)
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with reading(self._engine) as connection:
             return [_decided(row) for row in connection.execute(select).mappings()]
 
 

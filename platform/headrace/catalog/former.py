@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import sqlalchemy as sa
 
+from headrace.catalog.database import keep_newest, reading, utc_now
 from headrace.catalog.schema import former_definition as f
 from headrace.spec.model import TableName
 
@@ -21,17 +20,14 @@ class FormerDefinitions:
 
     def remember(self, connection: sa.Connection, table: TableName, definition: str) -> None:
         """Note what another text replaces, in the transaction that replaces it. The oldest beyond KEPT go."""
-        name, now = str(table), datetime.now(UTC).replace(tzinfo=None)
-        connection.execute(sa.insert(f).values(table_name=name, replaced_at=now, definition=definition))
-        oldest = sa.select(f.c.id).where(f.c.table_name == name).order_by(f.c.id.desc()).offset(KEPT).limit(1)
-        last = connection.execute(oldest).scalar_one_or_none()
-        if last is not None:
-            connection.execute(sa.delete(f).where(f.c.table_name == name, f.c.id <= last))
+        values = {"table_name": str(table), "replaced_at": utc_now(), "definition": definition}
+        connection.execute(sa.insert(f).values(values))
+        keep_newest(connection, f, str(table), KEPT)
 
     def newest(self, table: TableName) -> str | None:
         """The definition before the present one, None where there was none."""
         select = (
             sa.select(f.c.definition).where(f.c.table_name == str(table)).order_by(f.c.id.desc()).limit(1)
         )
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with reading(self._engine) as connection:
             return connection.execute(select).scalar_one_or_none()

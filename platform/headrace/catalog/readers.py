@@ -8,6 +8,7 @@ from typing import cast
 
 import sqlalchemy as sa
 
+from headrace.catalog.database import reading, utc_now
 from headrace.catalog.schema import reader as r
 from headrace.errors import UnknownName, did_you_mean
 
@@ -40,7 +41,7 @@ class Readers:
         select = sa.select(r).order_by(r.c.table_name, r.c.name)
         if table is not None:
             select = select.where(r.c.table_name == table)
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with reading(self._engine) as connection:
             return [_reader(row) for row in connection.execute(select).mappings()]
 
     def find(self, table: str, name: str) -> Reader | None:
@@ -48,7 +49,7 @@ class Readers:
 
     def done(self, table: str, name: str, position: int) -> None:
         """Register the reader, or note that it has done everything up to `position`. It is alive again."""
-        values = {"position": position, "progressed_at": _now(), "expired": False}
+        values = {"position": position, "progressed_at": utc_now(), "expired": False}
         with self._engine.begin() as connection:
             update = sa.update(r).where(r.c.table_name == table, r.c.name == name).values(values)
             if connection.execute(update).rowcount == 0:
@@ -73,7 +74,3 @@ class Readers:
 def _reader(row: sa.RowMapping) -> Reader:
     progressed = cast(datetime, row["progressed_at"]).replace(tzinfo=UTC)
     return Reader(row["table_name"], row["name"], row["position"], progressed, bool(row["expired"]))
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)  # SQLite keeps no time zone

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from types import TracebackType
 from pydantic import BaseModel
 
 from headrace.errors import TerminalError, TransientError
+from headrace.percentile import percentile
 
 
 class Freshness(BaseModel):
@@ -23,11 +23,6 @@ class Freshness(BaseModel):
     min: float
     max: float
     samples: int
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Nearest rank: always a value that was measured."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def delays(ticks: Sequence[tuple[int, float]], reads: Sequence[tuple[int, float]]) -> dict[int, float]:

@@ -21,7 +21,6 @@ PAST = 5
 @dataclass
 class _Past:
     begun: float
-    retry: float | None = None
     took: deque[float] = field(default_factory=lambda: deque(maxlen=PAST))
 
 
@@ -38,25 +37,18 @@ class Schedule:
         past = self._past.get(table.name)
         if past is None:
             return True
-        if past.retry is not None and time.monotonic() >= past.retry:
-            return True
         freshness = table.freshness.total_seconds() if table.freshness else UNDECLARED_SECONDS
         levels = self._levels(table, {t.name for t in self._scheduled})
         return time.monotonic() >= past.begun + refresh_interval(freshness, past.took, levels)
 
     def succeeded(self, table: Table, begun: float) -> None:
         """Note a refresh that ends now; `begun` by the monotonic clock."""
-        self.failed(table, begun, None)
+        self.failed(table, begun)
         self._past[table.name].took.append(time.monotonic() - begun)
 
-    def failed(self, table: Table, begun: float, retry: float | None) -> None:
-        """Note one that came to nothing: what it took tells nothing.
-
-        Args:
-            retry: when it is tried again; None: when the next one is due.
-        """
-        past = self._past.setdefault(table.name, _Past(begun))
-        past.begun, past.retry = begun, retry
+    def failed(self, table: Table, begun: float) -> None:
+        """Note one that came to nothing: what it took tells nothing."""
+        self._past.setdefault(table.name, _Past(begun)).begun = begun
 
     def _levels(self, table: Table, scheduled: set[TableName]) -> int:
         upstreams = [u for u in self._registry.upstreams(table).values() if u.name in scheduled]

@@ -123,12 +123,12 @@ class Supervisor:
     # -- one table ----------------------------------------------------------------------------------------
 
     def failed(self, table: Table, error: Exception) -> None:
-        """A table left its flow: a person must act, or it is tried again with back-off."""
-        if isinstance(error, NeedsResync):
-            self.catalog.observe(table.name, "NEEDS RESYNC", str(error))
-            return
-        self.catalog.observe(table.name, "FAILED", _text(error))
-        if not isinstance(error, TerminalError):
+        """A table cannot go on: a person must act, or it is tried again with back-off."""
+        lost = isinstance(error, NeedsResync)
+        self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
+        if isinstance(error, TerminalError):
+            self._retries.pop(str(table.name), None)  # of an error before: it cannot help any more
+        else:
             self._again(str(table.name))
 
     def _again(self, key: str) -> None:
@@ -304,7 +304,8 @@ class Supervisor:
         use_pool(self.sessions.batch, "batch")
         while not self._stop.wait(TICK):
             for table in list(self.arrangement.scheduled):
-                if self._stop.is_set() or not self._refreshes.due(table) or not self._wanted(table):
+                due = self._refreshes.due(table) or self._due(str(table.name))
+                if self._stop.is_set() or not due or not self._wanted(table):
                     continue
                 begun = time.monotonic()
                 try:
@@ -313,14 +314,10 @@ class Supervisor:
                     self.advance(table)
                     self.catalog.observe(table.name, "RUNNING")
                 except Exception as error:
-                    retry = None
                     if not isinstance(error, TerminalError):
                         log.exception("refresh of %s", table.name)
-                        self._again(str(table.name))
-                        retry = self._retries[str(table.name)].at
-                    self._refreshes.failed(table, begun, retry)
-                    lost = isinstance(error, NeedsResync)
-                    self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
+                    self._refreshes.failed(table, begun)
+                    self.failed(table, error)
                 else:
                     self._retries.pop(str(table.name), None)
                     self._refreshes.succeeded(table, begun)

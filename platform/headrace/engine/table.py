@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from headrace.engine.prepared import Queries
+from headrace.percentile import percentile
 from headrace.planner.choice import Decision
 from headrace.planner.classify import Change
 from headrace.planner.plan import Plan
@@ -91,7 +91,7 @@ class Table:
         """The latency that `share` of the commits of the last `window` seconds keep; None without any."""
         since = time.monotonic() - window
         found = sorted(latency for at, latency in self.latencies.copy() if at >= since)
-        return found[math.ceil(share * len(found)) - 1] if found else None
+        return percentile(found, share) if found else None
 
     @property
     def name(self) -> TableName:

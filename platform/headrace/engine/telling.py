@@ -97,9 +97,7 @@ def explain(
         upstreams=[str(u) for u in table.spec.upstreams],
         flow=[str(t.name) for t in flow.tables] if flow else [],
         notes=notes,
-        decisions=[
-            PropertyDecision(at=d.at, what=d.what, was=d.was, became=d.became, why=d.why) for d in decided
-        ],
+        decisions=[PropertyDecision.model_validate(d, from_attributes=True) for d in decided],
         history=[RefreshDecision(**d.as_dict()) for d in reversed(decisions(table))] if history else [],
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
@@ -78,14 +80,19 @@ def _read_calendar(cursor: Cursor, options: Options) -> None:
     if CALENDAR not in words:
         return
     zone: tzinfo = UTC
-    at = words[CALENDAR][1]
+    if TIME_ZONE in words:
+        with _told_at(cursor, word := words[TIME_ZONE][1]):
+            zone = read_zone(word.value)
+    with _told_at(cursor, word := words[CALENDAR][1]):
+        options.calendar = read_calendar(word.value, zone)
+
+
+@contextmanager
+def _told_at(cursor: Cursor, word: Word) -> Iterator[None]:
     try:
-        if TIME_ZONE in words:
-            at = words[TIME_ZONE][1]
-            zone, at = read_zone(at.value), words[CALENDAR][1]
-        options.calendar = read_calendar(at.value, zone)
+        yield
     except NoCalendar as error:
-        raise cursor.error(error.reason, at=at, hint=error.hint) from None
+        raise cursor.error(error.reason, at=word, hint=error.hint) from None
 
 
 def _check_formatter(
