@@ -11,6 +11,9 @@ FRESHNESS = INTERVAL '30' SECOND
 AS
 SELECT
   logdate,
+  -- the same weekday's hour a week and 52 weeks before, as columns: a join by them is followed both ways
+  date_format(to_timestamp(logdate, 'yyyyMMddHH') - INTERVAL '7' DAY, 'yyyyMMddHH') AS week_ago,
+  date_format(to_timestamp(logdate, 'yyyyMMddHH') - INTERVAL '364' DAY, 'yyyyMMddHH') AS year_ago,
   COUNT(*) AS orders,
   COUNT(DISTINCT user_id) AS buyers,
   -- an hour without a paid order has sold 0, not NULL

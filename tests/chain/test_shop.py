@@ -104,7 +104,9 @@ def test_the_shop_is_as_large_and_as_dirty_as_wanted(small_shop: str) -> None:
     assert counts == {"users": 61, "products": 20, "orders": 3_001, "page_words": 800}
     assert 1.5 < items / 3_000 < 1.9
     ((oldest, newest),) = rows(small_shop, "SELECT min(created_at), max(updated_at) FROM orders")
-    assert (oldest, newest) >= (NOW - timedelta(days=7), NOW) and newest == NOW
+    assert newest == NOW and oldest >= NOW - timedelta(days=365)
+    ((old,),) = rows(small_shop, "SELECT count(*) FROM orders WHERE created_at < '2026-02-20 12:30Z'")
+    assert old == 3_000 // 20  # none between a year and eight days ago
     assert rows(small_shop, "SELECT 1 FROM orders WHERE status <> lower(btrim(status)) LIMIT 1")
     assert rows(small_shop, "SELECT 1 FROM orders WHERE amount = 0 LIMIT 1")
     assert rows(small_shop, "SELECT 1 FROM orders WHERE amount < 0 LIMIT 1")
@@ -116,6 +118,15 @@ def test_the_shop_is_as_large_and_as_dirty_as_wanted(small_shop: str) -> None:
     )
     full = rows(small_shop, "SELECT relname FROM pg_class WHERE relreplident = 'f' ORDER BY 1")
     assert [name for (name,) in full] == sorted([*TABLES, "headrace_marker"])
+
+
+def test_every_hour_of_today_has_the_same_weekdays_a_week_and_a_year_before(small_shop: str) -> None:
+    with psycopg.connect(small_shop) as connection:
+        columns, found = oracle.expected(connection, "dws.gmv_compared")
+    assert columns == ("logdate", "gmv", "gmv_week_ago", "gmv_year_ago")
+    today = [row for row in found if row[0].startswith(f"{NOW:%Y%m%d}")]
+    assert [row[0][8:] for row in sorted(today)] == [f"{hour:02}" for hour in range(13)]
+    assert all(row[2] is not None and row[3] is not None for row in today)
 
 
 def test_an_existing_shop_is_kept_until_a_reset(small_shop: str) -> None:
@@ -206,7 +217,10 @@ def test_postgres_counts_as_a_person_would(database: CreateDatabase) -> None:
               (1, 1, ' PAID', 10.50, '2026-02-28 23:59:59.999999+00', now()),
               (2, 1, 'created', 5, '2026-02-28 23:00:00+00', now()),
               (3, 2, 'paid', 0, '2026-02-28 23:00:00+00', now()),
-              (4, 2, 'cancelled', 7.25, '2026-03-01 00:00:00+00', now());
+              (4, 2, 'cancelled', 7.25, '2026-03-01 00:00:00+00', now()),
+              (5, 3, 'paid', 3.00, '2025-03-02 00:10:00+00', now()),
+              (6, 4, 'paid', 1.00, '2026-03-07 00:00:00+00', now()),
+              (7, 4, 'shipped', 2.00, '2026-03-07 23:10:00+00', now());
             UPDATE products SET name = 'lamp', category = 'home' WHERE product_id = 1;
             UPDATE products SET name = 'rug', category = 'home' WHERE product_id = 2;
             INSERT INTO order_items VALUES
@@ -222,8 +236,34 @@ def test_postgres_counts_as_a_person_would(database: CreateDatabase) -> None:
         found = {table: sorted(oracle.expected(connection, table)[1], key=str) for table in oracle.TABLES}
         connection.rollback()
     assert found == {
-        "dws.user_hour": [(1, "2026022823", 2, Decimal("15.50")), (2, "2026030100", 1, Decimal("7.25"))],
-        "dws.gmv_hour": [("2026022823", 2, 1, Decimal("10.50")), ("2026030100", 1, 1, 0)],
+        "dws.user_hour": [
+            (1, "2026022823", 2, Decimal("15.50")),
+            (2, "2026030100", 1, Decimal("7.25")),
+            (3, "2025030200", 1, Decimal("3.00")),
+            (4, "2026030700", 1, Decimal("1.00")),
+            (4, "2026030723", 1, Decimal("2.00")),
+        ],
+        "dws.gmv_hour": [
+            ("2025030200", "2025022300", "2024030300", 1, 1, Decimal("3.00")),
+            ("2026022823", "2026022123", "2025030123", 2, 1, Decimal("10.50")),
+            ("2026030100", "2026022200", "2025030200", 1, 1, 0),
+            ("2026030700", "2026022800", "2025030800", 1, 1, Decimal("1.00")),
+            ("2026030723", "2026022823", "2025030823", 1, 1, Decimal("2.00")),
+        ],
+        "dws.gmv_day": [
+            ("20250302", 1, Decimal("3.00")),
+            ("20260228", 2, Decimal("10.50")),
+            ("20260301", 1, 0),
+            ("20260307", 2, Decimal("3.00")),
+        ],
+        # a Sunday beside the Sunday 52 weeks before; an hour of a Saturday beside the one before
+        "dws.gmv_compared": [
+            ("2025030200", Decimal("3.00"), None, None),
+            ("2026022823", Decimal("10.50"), None, None),
+            ("2026030100", 0, None, Decimal("3.00")),
+            ("2026030700", Decimal("1.00"), None, None),
+            ("2026030723", Decimal("2.00"), Decimal("10.50"), None),
+        ],
         # equal amounts: the lower product id stands first
         "dws.top_products": [
             ("2026022823", 1, 1, "lamp", "home", 1, Decimal("6.00")),

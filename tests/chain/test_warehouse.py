@@ -79,6 +79,8 @@ def test_what_statements_have_set_stays_over_down_and_up(shop: Shop) -> None:
     state = shop.settings.state
     scheduled = "ALTER MATERIALIZED TABLE dws.top_products SET REFRESH_MODE = INCREMENTAL"
     assert shop.client.run(scheduled).result["moved"] == {"dws.top_products": "INCREMENTAL"}
+    by_minute = "ALTER MATERIALIZED TABLE dws.gmv_day SET FRESHNESS = INTERVAL '1' MINUTE"
+    assert shop.client.run(by_minute).result["moved"] == {"dws.gmv_day": "CONTINUOUS"}
     with shop.load(seed=5):
         shop.client.run(f"ALTER MATERIALIZED TABLE {WATCHED} SUSPEND")
         suspended = shop.status()[WATCHED]
@@ -108,6 +110,7 @@ def test_what_statements_have_set_stays_over_down_and_up(shop: Shop) -> None:
     assert {t: s.rows for t, s in after.items()} == {t: s.rows for t, s in before.items()}
     assert after[WATCHED].state == "SUSPENDED"
     assert after["dws.top_products"].mode == "INCREMENTAL"
+    assert after["dws.gmv_day"].mode == "CONTINUOUS"
     # What was edited meanwhile waits for `apply`: rows and text belong together.
     [waiting] = shop.client.run("APPLY DRY RUN").result["tables"]
     assert (waiting["table"], waiting["change"]) == ("dws.top_products", "LOGIC")
@@ -116,6 +119,8 @@ def test_what_statements_have_set_stays_over_down_and_up(shop: Shop) -> None:
     shop.client.run("DROP MATERIALIZED TABLE dws.users_seen")
     reset = "ALTER MATERIALIZED TABLE dws.top_products RESET REFRESH_MODE"
     assert shop.client.run(reset).result["moved"] == {"dws.top_products": "CONTINUOUS"}
+    daily = "ALTER MATERIALIZED TABLE dws.gmv_day RESET FRESHNESS"
+    assert shop.client.run(daily).result["moved"] == {"dws.gmv_day": "INCREMENTAL"}
     with shop.load(seed=6):
         shop.wait_advanced("stg.orders", "dwd.orders", "dws.gmv_hour")
         assert shop.status()[WATCHED].version == suspended.version

@@ -50,10 +50,15 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
-        s, a, b = (SimpleNamespace(name=TableName("dws", n), freshness=timedelta(hours=1)) for n in "sab")
+        s, a, b = (
+            SimpleNamespace(
+                name=TableName("dws", n), freshness=timedelta(hours=1), store=SimpleNamespace(version=1)
+            )
+            for n in "sab"
+        )
         upstreams = {s.name: {}, a.name: {s.name: s}, b.name: {a.name: a}}
         registry = SimpleNamespace(upstreams=lambda table: upstreams[table.name])
-        self.a, self.b = cast("Table", a), cast("Table", b)
+        self.s, self.a, self.b = s, cast("Table", a), cast("Table", b)
         self.schedule = Schedule(cast("Registry", registry), [self.a, self.b])
 
     def refresh(self, table: Table, seconds: float, *, fails: bool = False) -> None:
@@ -75,6 +80,19 @@ def test_a_schedule_learns_what_refreshes_take(monkeypatch: pytest.MonkeyPatch) 
     assert world.schedule.due(world.b)  # it has half of the hour: `a` uses up the other
     world.now += 0.1
     assert world.schedule.due(world.a)
+
+
+def test_a_refresh_before_the_first_rows_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daily report that starts with its source must not wait half a day for what comes a minute later."""
+    world = World(monkeypatch)
+    world.s.store.version = 0
+    assert world.schedule.due(world.a)
+    world.refresh(world.a, 0.1)
+    assert not world.schedule.due(world.a)
+    world.s.store.version = 1
+    assert world.schedule.due(world.a)
+    world.refresh(world.a, 10.0)
+    assert not world.schedule.due(world.a)
 
 
 def test_a_failed_refresh_teaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,11 @@ def test_plans_of_the_reference_project() -> None:
         "dws.user_hour": "WEIGHTED",
         "dws.partition_word_count": "WEIGHTED",
         "dws.gmv_hour": "AFFECTED_PARTITIONS",
+        "dws.gmv_day": "WEIGHTED",
+        "dws.gmv_compared": "AFFECTED_PARTITIONS",
         "dws.top_products": "AFFECTED_PARTITIONS",
     }
+    compared = plans["dws.gmv_compared"].reason
+    assert "(as w) reaches dws.gmv_hour (as h) by logdate = week_ago" in compared
+    assert "(as y) reaches dws.gmv_hour (as h) by logdate = year_ago" in compared
     assert [lint(s, keys=keys, columns=columns) for s in found.tables.values()] == [[]] * len(found.tables)

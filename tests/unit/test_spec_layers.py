@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,11 @@ import sqlglot
 import yaml
 from spec_support import SHOP_COLUMNS
 
+from headrace.planner.modes import refresh_modes
 from headrace.spec import Project, TableName, load_project
+from headrace.spec.calendar import in_force
 from headrace.spec.columns import check_columns
+from headrace.spec.model import RefreshMode
 from headrace.spec.rendering import render
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +34,9 @@ TABLES = {
     ),
     "dwd.partition_word_count": ("word_id", "word_id logdate user_id word"),
     "dws.user_hour": ("user_id logdate", "user_id logdate cnt amount"),
-    "dws.gmv_hour": ("logdate", "logdate orders buyers gmv"),
+    "dws.gmv_hour": ("logdate", "logdate week_ago year_ago orders buyers gmv"),
+    "dws.gmv_day": ("day", "day orders gmv"),
+    "dws.gmv_compared": ("logdate", "logdate gmv gmv_week_ago gmv_year_ago"),
     "dws.top_products": ("logdate rank", "logdate rank product_id product_name category quantity amount"),
     "dws.partition_word_count": ("logdate user_id", "logdate user_id cnt"),
 }
@@ -56,14 +61,18 @@ def test_key_columns_and_partitions(project: Project, name: str) -> None:
     assert spec.comment
     assert (spec.partition_column is None) == (name in UNPARTITIONED)
     if spec.partition_column:
-        assert (spec.partitioned_by, spec.partition_format) == (("logdate",), "yyyyMMddHH")
+        by = (("day",), "yyyyMMdd") if name == "dws.gmv_day" else (("logdate",), "yyyyMMddHH")
+        assert (spec.partitioned_by, spec.partition_format) == by
         assert spec.query.count("${start_date}") == spec.query.count("${end_date}") == 1
         assert re.search(r">= \$\{start_date\}\s+AND .*<= \$\{end_date\}", spec.query), (
             "both ends are included"
         )
 
 
-FRESHNESS = {"user_hour": 10, "gmv_hour": 30, "top_products": 60, "partition_word_count": 60}  # seconds
+FRESHNESS = {  # seconds
+    **{"user_hour": 10, "gmv_hour": 30, "gmv_day": 86_400, "gmv_compared": 60},
+    **{"top_products": 60, "partition_word_count": 60},
+}
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -75,6 +84,19 @@ def test_dws_declares_its_freshness_and_all_else_inherits(project: Project, name
     else:
         assert spec.freshness is None
         assert project.downstream(spec.name), "DOWNSTREAM needs a consumer to inherit from"
+
+
+def test_the_daily_report_goes_by_the_minute_on_the_sale_day(project: Project) -> None:
+    sale, before = datetime(2026, 11, 11, 12, tzinfo=UTC), datetime(2026, 11, 10, 23, 59, tzinfo=UTC)
+    modes = {}
+    for moment in (before, sale):
+        modes[moment] = refresh_modes(in_force(project, moment), timedelta(minutes=30))
+    report = project.table("dws.gmv_day").name
+    assert modes[before][report][0] is RefreshMode.INCREMENTAL
+    assert modes[sale][report] == (RefreshMode.CONTINUOUS, "freshness 60 s is within 1800 s")
+    assert {n: m for n, m in modes[sale].items() if n != report} == {
+        n: m for n, m in modes[before].items() if n != report
+    }
 
 
 @pytest.mark.parametrize("name", [n for n in TABLES if not n.startswith("stg")])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.demo.daily import by_the_minute
 from headrace.demo.display import Display
 from headrace.demo.memory import MemorySampler
 from headrace.demo.proof import prove
@@ -67,8 +68,9 @@ def run(
 def _play(stage: Stage, *, seconds: float) -> None:
     stage.report.versions = versions(stage.settings)
     start_everything(stage)
-    load_and_measure(stage, seconds=seconds)
-    prove(stage)
+    with by_the_minute(stage):
+        load_and_measure(stage, seconds=seconds)
+        prove(stage)
 
 
 @contextmanager

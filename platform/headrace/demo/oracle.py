@@ -8,7 +8,8 @@ import psycopg
 
 from headrace.demo.multisets import Row
 
-TABLES = tuple(f"dws.{name}" for name in ("user_hour", "gmv_hour", "top_products", "partition_word_count"))
+_NAMES = ("user_hour", "gmv_hour", "gmv_day", "gmv_compared", "top_products", "partition_word_count")
+TABLES = tuple(f"dws.{name}" for name in _NAMES)
 
 
 def query(table: str) -> str:

@@ -23,12 +23,17 @@ SELECT p, 'product ' || p,
 FROM generate_series(1, {products}) AS p,
      LATERAL (SELECT {now} - interval '400 days' + pg_temp.pick(p, 13, 31536000) * interval '1 second' AS t);
 
--- Ids grow with time over the last 7 days, to the microsecond; 1.7 items an order: one for half, two, three, rarely four.
+-- Ids grow with time, to the microsecond: one order in twenty lies around the day 52 weeks ago, the others in the last
+-- 8 days, so each hour of today has the same weekday's a week and a year before. 1.7 items an order: one for half, two,
+-- three.
 CREATE TEMPORARY TABLE seeded_order ON COMMIT DROP AS
 SELECT o AS order_id,
        1 + pg_temp.pick(o, 21, {users}) AS user_id,
-       {now} - interval '7 days' + (604799::float8 * (o - 1) / {orders}) * interval '1 second'
-             + pg_temp.pick(o, 22, 1000000) * interval '1 microsecond' AS created_at,
+       CASE WHEN o <= {orders} / 20
+            THEN {now} - interval '365 days' + (93599::float8 * (o - 1) / ({orders} / 20)) * interval '1 second'
+            ELSE {now} - interval '8 days'
+                 + (691199::float8 * (o - 1 - {orders} / 20) / ({orders} - {orders} / 20)) * interval '1 second'
+       END + pg_temp.pick(o, 22, 1000000) * interval '1 microsecond' AS created_at,
        (ARRAY[1,1,1,1,1,2,2,2,3,3])[1 + pg_temp.pick(o, 23, 10)] AS items
 FROM generate_series(1, {orders}) AS o;
 

@@ -31,7 +31,8 @@ def create_shop(
     """Create and fill the shop in one transaction. An existing shop is kept as it is.
 
     Args:
-        now: the end of the seven days of orders; the same (seed, now) gives the same rows.
+        now: the end of eight days of orders; a few more lie around the day 52 weeks before. The same
+            (seed, now) gives the same rows.
         reset: drop an existing shop first.
 
     Returns:

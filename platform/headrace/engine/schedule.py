@@ -31,12 +31,17 @@ class Schedule:
         self._registry = registry
         self._scheduled = scheduled
         self._past: dict[TableName, _Past] = {}
+        self._from_nothing: set[TableName] = set()
 
     def due(self, table: Table) -> bool:
         """Whether it is to be refreshed now."""
         past = self._past.get(table.name)
-        if past is None:
-            return True
+        if past is None or table.name in self._from_nothing:
+            found = any(u.store.version > 0 for u in self._registry.upstreams(table).values())
+            (self._from_nothing.discard if found else self._from_nothing.add)(table.name)
+            # A refresh over nothing is none: the first one comes as soon as an upstream has rows.
+            if past is None or found:
+                return True
         freshness = table.freshness.total_seconds() if table.freshness else UNDECLARED_SECONDS
         levels = self._levels(table, {t.name for t in self._scheduled})
         return time.monotonic() >= past.begun + refresh_interval(freshness, past.took, levels)
