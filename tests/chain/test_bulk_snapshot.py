@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +12,7 @@ import psycopg
 import pytest
 from chain_support import eventually, reader
 from deltalake import DeltaTable
-from running_shop import ROOT, Shop
+from running_shop import Shop, copy_project
 
 from headrace.demo.shop import create_shop
 from headrace.errors import HeadraceError
@@ -34,8 +33,7 @@ STG = ("stg.users", "stg.products", "stg.orders", "stg.order_items", "stg.page_w
 @contextmanager
 def new_shop(project: Path) -> Iterator[Shop]:
     """A shop whose connector was never registered; `snapshot` is `bulk`."""
-    shutil.copytree(ROOT / "layers", project / "layers")
-    shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
+    copy_project(project)
     with scratch_settings(project, snapshot="bulk", driver_memory="1g") as settings:
         stack = Stack(settings)
         try:
