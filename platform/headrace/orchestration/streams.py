@@ -2,8 +2,8 @@
 
 The sensor turns their status into events: an observation where one moved, with declared and measured
 freshness as numbers, which Dagster plots; and of one that streams a materialization of each partition once it
-is complete (of a table without partitions, each hour). More often would hurt: Dagster shows check results only
-until the next materialization.
+is complete (of a table without partitions, each hour). More often would hurt: Dagster shows check results
+only until the next materialization.
 """
 
 from __future__ import annotations
