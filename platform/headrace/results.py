@@ -25,8 +25,14 @@ class TableStatus(BaseModel):
     measured_freshness: float | None = Field(
         default=None, description="from the source's commit to this table's, newest change applied"
     )
+    measured_p50: float | None = Field(default=None, description="as `measured_p90`, of half of the commits")
     measured_p90: float | None = Field(
-        default=None, description="what nine in ten commits of the last minute kept; None without any"
+        default=None,
+        description="what nine in ten commits kept: of the last minute, or where the table does not stream "
+        "of the last five times its freshness; None without any",
+    )
+    freshness_to_keep: float | None = Field(
+        default=None, description="declared, or of the tightest table that reads it"
     )
     rows: int | None = None
     version: int = Field(default=-1, description="latest changelog version; -1 before the first commit")
@@ -82,6 +88,23 @@ class RefreshResult(BaseModel):
     deleted: int
     version: int
     seconds: float
+    skipped: str = Field(default="", description="REFRESH NEW: why nothing was done, empty where it was")
+
+
+WorkflowState = Literal["DUE", "RUNNING", "WAITING", "SUSPENDED"]
+
+
+class WorkflowStatus(BaseModel):
+    """One refresh workflow: a table that no flow advances. Seconds throughout."""
+
+    table: str
+    mode: str
+    freshness: float = Field(description="to keep: declared, or of the tightest table that reads it")
+    scheduler: Literal["warehouse", "dagster"] = Field(description="who begins its refreshes")
+    state: WorkflowState
+    due_in: float = Field(description="until its next refresh is due; 0 where it is")
+    took: float | None = Field(default=None, description="the last refresh that succeeded")
+    turn: str = Field(description="of the next refresh, or of the one under way; never used again")
 
 
 class LoadResult(BaseModel):

@@ -122,6 +122,9 @@ class Settings(BaseSettings):
     reader_expiry_hours: float = Field(
         default=168.0, gt=0, description="a reader without progress for this long holds nothing back any more"
     )
+    scheduler: Literal["warehouse", "dagster"] = Field(
+        default="warehouse", description="who begins the refreshes of tables that do not stream"
+    )
     max_offsets_per_trigger: int = Field(default=1_000_000, gt=0)
     continuous_threshold_seconds: int = Field(
         default=1800, ge=0, description="a table whose declared freshness is at most this runs CONTINUOUS"

@@ -34,6 +34,12 @@ def test_a_daily_report_streams_and_rests_again_by_one_statement(shop: Shop) -> 
         shop.wait_advanced("stg.orders", READ, NEIGHBOUR, by=3)
         assert shop.status()[REPORT].version == rested.version
         assert rested.declared_freshness == 86_400
+        [workflow] = [w for w in shop.client.workflows() if w.table == REPORT]
+        assert (workflow.state, workflow.freshness) == ("WAITING", 86_400)
+        new = shop.client.run(f"ALTER MATERIALIZED TABLE {REPORT} REFRESH NEW").result
+        assert new["version"] > rested.version
+        with pytest.raises(StatementFailed, match=r"`dws.user_hour` streams"):
+            shop.client.run(f"ALTER MATERIALIZED TABLE {NEIGHBOUR} REFRESH NEW")
 
         begun = time.monotonic()
         sale = alter(shop, "SET FRESHNESS = INTERVAL '10' SECOND")

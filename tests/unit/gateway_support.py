@@ -34,6 +34,7 @@ from headrace.results import (
     RefreshDecision,
     RefreshResult,
     TableStatus,
+    WorkflowStatus,
 )
 from headrace.services.scratch import free_ports
 from headrace.settings import Settings
@@ -158,6 +159,35 @@ class FakeWarehouse:
             version=8,
             seconds=0.5,
         )
+
+    def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
+        self.calls.append(("refresh_new", table, turn))
+        return RefreshResult(
+            table=table,
+            start="",
+            end="",
+            partitions=[],
+            rows=2,
+            inserted=1,
+            updated=0,
+            deleted=0,
+            version=8,
+            seconds=0.5,
+        )
+
+    def workflows(self) -> list[WorkflowStatus]:
+        return [
+            WorkflowStatus(
+                table="dws.total",
+                mode="INCREMENTAL",
+                freshness=3600.0,
+                scheduler="warehouse",
+                state="WAITING",
+                due_in=120.0,
+                took=1.5,
+                turn="c0ffee-7",
+            )
+        ]
 
     def cascade(
         self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
@@ -284,10 +314,18 @@ class Gateway:
 
 @contextmanager
 def serve(
-    directory: Path, *, warehouse: FakeWarehouse | None = None, until_started: bool = True
+    directory: Path,
+    *,
+    warehouse: FakeWarehouse | None = None,
+    until_started: bool = True,
+    write: Callable[[Path], Path] = write_project,
 ) -> Iterator[Gateway]:
-    """A gateway on a free port; stopped at the end with everything that it started."""
-    project = load_project(write_project(directory))
+    """A gateway on a free port; stopped at the end with everything that it started.
+
+    Args:
+        write: writes the project into the directory.
+    """
+    project = load_project(write(directory))
     settings = Settings(project=directory, gateway_port=free_port())
     settings.gateway_token.parent.mkdir(parents=True)
     settings.gateway_token.write_text("secret\n")

@@ -10,13 +10,14 @@ from typing import Any, cast
 import pytest
 
 from headrace.catalog import Catalog
-from headrace.engine import schedule as module
+from headrace.engine import table as module
 from headrace.engine.flow import Flow
 from headrace.engine.keeping import GIVES_WAY, Watch
-from headrace.engine.schedule import Schedule
-from headrace.engine.table import Registry, Table
+from headrace.engine.table import Table
 from headrace.planner.control import CALM_LOOKS, LATE_LOOKS, Keeping, refresh_interval
-from headrace.spec.model import TableName
+from headrace.scheduling.turns import Turns
+from headrace.scheduling.workflow import RefreshWorkflow, levels
+from headrace.spec.model import RefreshMode, TableName
 
 HOUR = 3600.0
 
@@ -45,70 +46,79 @@ def test_what_changes_at_any_time_shows_within_the_freshness(took: float, levels
 
 
 class World:
-    """`a` ← `b` are refreshed on a schedule, `s`, which `a` reads, streams."""
+    """`a` ← `b` are refreshed on a schedule."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
-        s, a, b = (
-            SimpleNamespace(
-                name=TableName("dws", n), freshness=timedelta(hours=1), store=SimpleNamespace(version=1)
-            )
-            for n in "sab"
-        )
-        upstreams = {s.name: {}, a.name: {s.name: s}, b.name: {a.name: a}}
-        registry = SimpleNamespace(upstreams=lambda table: upstreams[table.name])
-        self.s, self.a, self.b = s, cast("Table", a), cast("Table", b)
-        self.schedule = Schedule(cast("Registry", registry), [self.a, self.b])
+        a, b = (TableName("dws", n) for n in "ab")
+        of = levels({a: {TableName("dws", "s")}, b: {a}})
+        mode = RefreshMode.INCREMENTAL
+        self.a, self.b = (RefreshWorkflow(name, mode, HOUR, of[name]) for name in (a, b))
+        self.turns = Turns(clock=lambda: self.now)
 
-    def refresh(self, table: Table, seconds: float, *, fails: bool = False) -> None:
-        begun, self.now = self.now, self.now + seconds
-        if fails:
-            self.schedule.failed(table, begun)
-        else:
-            self.schedule.succeeded(table, begun)
+    def due(self, workflow: RefreshWorkflow) -> bool:
+        return self.turns.due_in(workflow) <= 0
+
+    def refresh(self, workflow: RefreshWorkflow, seconds: float, *, fails: bool = False) -> None:
+        pace = self.turns.begin(workflow.table, None)
+        assert not isinstance(pace, str)
+        self.now += seconds
+        self.turns.end(pace, succeeded=not fails)
 
 
-def test_a_schedule_learns_what_refreshes_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(monkeypatch)
-    assert world.schedule.due(world.a) and world.schedule.due(world.b)
+def test_levels_are_tables_on_the_longest_way() -> None:
+    s, a, b, c = (TableName("dws", n) for n in "sabc")
+    assert levels({c: {a, b}, a: {s}, b: {a}}) == {a: 1, b: 2, c: 3}
+
+
+def test_a_schedule_learns_what_refreshes_take() -> None:
+    world = World()
+    assert world.due(world.a) and world.due(world.b)
     world.refresh(world.a, 100.0)
     world.refresh(world.b, 10.0)
-    assert not world.schedule.due(world.a) and not world.schedule.due(world.b)
+    assert not world.due(world.a) and not world.due(world.b)
     world.now = 1000.0 + 0.9 * HOUR - 120.0 - 0.1
-    assert not world.schedule.due(world.a)
-    assert world.schedule.due(world.b)  # it has half of the hour: `a` uses up the other
+    assert not world.due(world.a)
+    assert world.due(world.b)  # it has half of the hour: `a` uses up the other
     world.now += 0.1
-    assert world.schedule.due(world.a)
+    assert world.due(world.a)
 
 
-def test_a_refresh_before_the_first_rows_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A daily report that starts with its source must not wait half a day for what comes a minute later."""
-    world = World(monkeypatch)
-    world.s.store.version = 0
-    assert world.schedule.due(world.a)
-    world.refresh(world.a, 0.1)
-    assert not world.schedule.due(world.a)
-    world.s.store.version = 1
-    assert world.schedule.due(world.a)
-    world.refresh(world.a, 10.0)
-    assert not world.schedule.due(world.a)
+def test_a_turn_is_taken_once() -> None:
+    world = World()
+    turn, underway, _ = world.turns.seen(world.a.table)
+    pace = world.turns.begin(world.a.table, turn)
+    assert not underway and not isinstance(pace, str)
+    assert world.turns.begin(world.a.table, turn) == f"turn {turn} is under way"
+    assert world.turns.begin(world.a.table, None) == f"turn {turn} is under way"
+    world.turns.end(pace, succeeded=True)
+    assert world.turns.begin(world.a.table, turn) == f"turn {turn} is over"
 
 
-def test_a_failed_refresh_teaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(monkeypatch)
+def test_a_turn_is_due_early_where_it_takes_time_to_begin() -> None:
+    world = World()
+    world.turns = Turns(notice=15.0, clock=lambda: world.now)
+    world.refresh(world.a, 100.0)
+    world.now = 1000.0 + 0.9 * HOUR - 120.0 - 15.1
+    assert not world.due(world.a)
+    world.now += 0.1
+    assert world.due(world.a)
+
+
+def test_a_failed_refresh_teaches_nothing() -> None:
+    world = World()
     world.refresh(world.a, 1000.0, fails=True)
-    assert not world.schedule.due(world.a)
+    assert not world.due(world.a)
     world.now += HOUR / 2 - 1000.0
-    assert world.schedule.due(world.a)
+    assert world.due(world.a)
     world.refresh(world.a, 10.0)
     world.now += 0.9 * HOUR - 12.0 - 10.1
-    assert not world.schedule.due(world.a)
+    assert not world.due(world.a)
     world.now += 0.1
     world.refresh(world.a, 0.0, fails=True)  # a person must act; once in a while it is looked whether one did
-    assert not world.schedule.due(world.a)
+    assert not world.due(world.a)
     world.now += 0.9 * HOUR - 12.0
-    assert world.schedule.due(world.a)
+    assert world.due(world.a)
 
 
 def looks(keeping: Keeping, measured: float | None, count: int) -> list[int]:

@@ -80,7 +80,9 @@ def test_a_new_file_is_a_new_asset(project: Path) -> None:
 def test_what_an_asset_shows(project: Path) -> None:
     definitions = build_definitions(project)
     spec = next(s for s in definitions.resolve_all_asset_specs() if s.key == dg.AssetKey(["dwd", "orders"]))
-    assert spec.description == "Orders with their user"
+    assert spec.description == (
+        "Orders with their user\n\nFreshness INTERVAL '10' SECOND of dws.user_hour. CONTINUOUS."
+    )
     assert spec.kinds == {"spark", "delta", "sql"}
     assert (spec.tags["layer"], spec.tags["refresh_mode"]) == ("dwd", "CONTINUOUS")
     assert spec.metadata["query"].value.startswith("```sql\nSELECT o.order_id")
@@ -104,6 +106,7 @@ def test_freshness_and_mode_follow_from_the_file(project: Path) -> None:
     assert specs["dws/user_day"].freshness_policy.fail_window.to_timedelta() == timedelta(days=1)
     assert specs["dws/user_day"].tags["refresh_mode"] != "CONTINUOUS"
     assert specs["stg/users"].metadata["declared_freshness"] == "10 s (of dws.user_hour)"
+    assert specs["stg/users"].metadata["declared_freshness_seconds"] == 10.0
 
 
 def test_what_a_statement_has_set_is_shown(project: Path) -> None:

@@ -85,6 +85,24 @@ def test_a_commit_is_observed(spec: TableSpec) -> None:
     assert len(later.observations) == 1 and later.materialized == []
 
 
+def test_declared_and_measured_freshness_are_numbers(spec: TableSpec) -> None:
+    """Which Dagster plots."""
+    told = status(freshness_to_keep=10.0, measured_p50=1.0, measured_p90=2.5, lag=3)
+    [observation] = Tick(spec, told, Seen(), {}).observations
+    names = ("declared_freshness", "freshness", "freshness_p50", "freshness_p90")
+    shown = [observation.metadata[f"{name}_seconds"] for name in names]
+    assert [m.value for m in (*shown, observation.metadata["lag"])] == [10.0, 1.5, 1.0, 2.5, 3]
+    assert all(isinstance(m, dg.FloatMetadataValue) for m in shown)
+
+
+def test_another_freshness_is_observed(spec: TableSpec) -> None:
+    """Of a statement or a calendar: nothing need change of the rows."""
+    seen = Tick(spec, status(freshness_to_keep=3600.0), Seen(), {}).seen
+    assert Tick(spec, status(freshness_to_keep=3600.0), seen, {}).observations == []
+    [observation] = Tick(spec, status(freshness_to_keep=10.0), seen, {}).observations
+    assert observation.metadata["declared_freshness_seconds"].value == 10.0
+
+
 def test_a_table_without_partitions_is_materialized_each_hour_while_it_is_fresh(tmp_path: Path) -> None:
     spec = load_project(write_project(tmp_path)).table("stg.users")
     first = Tick(spec, status(), Seen(), {})
@@ -154,7 +172,12 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
     gateway.tables["SELECT logdate AS label"] = counts({"2026112010": 2})
     defs = build_definitions(project)
     tick = evaluate(defs)
-    assert {e.asset_key for e in tick.asset_events} == {dg.AssetKey(["dws", "user_hour"])}
+    kinds = {(e.asset_key.to_user_string(), type(e).__name__) for e in tick.asset_events}
+    assert kinds == {
+        ("dws/user_hour", "AssetObservation"),
+        ("dws/user_hour", "AssetMaterialization"),
+        ("dws/user_total", "AssetObservation"),  # its runs materialize it
+    }
     assert len(gateway.submitted) == 1
     evaluate(defs, tick.cursor)
     assert len(gateway.submitted) == 1

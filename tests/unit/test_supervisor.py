@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +17,21 @@ from planner_support import write_table
 from headrace.catalog import Catalog
 from headrace.engine import supervisor as module
 from headrace.engine.supervisor import Supervisor
-from headrace.errors import NeedsResync, TerminalError, TransientError
+from headrace.errors import Cancelled, NeedsResync, TerminalError, TransientError
+from headrace.progress import Progress
+from headrace.results import RefreshResult
+from headrace.scheduling import turns
 from headrace.spec.model import RefreshMode
+
+
+class Tables(SimpleNamespace):
+    """A registry of tables that read nothing."""
+
+    def __init__(self, tables: dict[Any, Any]) -> None:
+        super().__init__(tables=tables, upstreams=lambda table: {})
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.tables[name]
 
 
 @dataclass
@@ -35,7 +48,8 @@ class Scheduled:
 def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduled]:
     monkeypatch.setattr(module, "TICK", 0.01)
     spec = write_table(tmp_path, "SELECT id, logdate FROM stg.orders", key="id")
-    store = SimpleNamespace(version=3, commit=SimpleNamespace(template="old"))
+    commit = SimpleNamespace(template="old", version=3, rows=7, kinds={"+I": 2}, partitions=("a", None))
+    store = SimpleNamespace(version=3, commit=commit)
     mode = RefreshMode.INCREMENTAL
     table = SimpleNamespace(name=spec.name, store=store, template="old", mode=mode, freshness=None)
     catalog.register(spec, mode)
@@ -52,11 +66,16 @@ def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
         60.0,
         10,
         nothing,
-        cast("Any", SimpleNamespace(upstreams=lambda table: {})),
+        cast("Any", Tables({spec.name: table})),
         nothing,
     )
     yield found
     found.supervisor.stop()
+
+
+def new(scheduled: Scheduled, turn: str | None = None, progress: Progress | None = None) -> RefreshResult:
+    """`REFRESH NEW`."""
+    return scheduled.supervisor.refreshes.now(scheduled.table, turn, progress or Progress())
 
 
 def run(scheduled: Scheduled) -> None:
@@ -112,7 +131,7 @@ def test_a_refresh_that_fails_is_tried_again_soon(
     scheduled: Scheduled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduled.table.freshness = timedelta(days=1)
-    monkeypatch.setattr(module, "FIRST_RETRY", 0.05)
+    monkeypatch.setattr(turns, "FIRST_RETRY", 0.05)
     tried: list[float] = []
 
     def fails_twice(_: Any) -> None:
@@ -134,7 +153,7 @@ def test_what_a_person_must_mend_is_not_tried_again_and_again(
 ) -> None:
     """Not either where an error went before that might have passed."""
     scheduled.table.freshness = timedelta(days=1)
-    monkeypatch.setattr(module, "FIRST_RETRY", 0.05)
+    monkeypatch.setattr(turns, "FIRST_RETRY", 0.05)
     errors = iter([TransientError("the disk is full"), NeedsResync("the slot was lost")])
 
     def fails(_: Any) -> None:
@@ -173,3 +192,70 @@ def test_a_full_refresh_makes_them_all_anew(scheduled: Scheduled) -> None:
     run(scheduled)
     assert scheduled.refreshed.wait(10)
     scheduled.supervisor.resume(None, scheduled.table)
+
+
+def test_what_is_new_can_be_asked_for(scheduled: Scheduled) -> None:
+    told = new(scheduled)  # nothing new: it stays at its version
+    assert scheduled.refreshed.is_set()
+    assert (told.version, told.rows, told.inserted, told.partitions, told.skipped) == (3, 7, 0, [], "")
+    commit = scheduled.table.store.commit
+    scheduled.supervisor.advance = lambda _: setattr(commit, "version", 4)
+    told = new(scheduled)
+    assert (told.version, told.inserted, told.updated, told.partitions) == (4, 2, 0, ["a"])
+    [workflow] = scheduled.supervisor.refreshes.scheduler.status()
+    assert workflow.state == "WAITING"  # it counts as the schedule's own
+
+
+def test_a_table_that_streams_or_rests_is_not_asked_for_what_is_new(scheduled: Scheduled) -> None:
+    supervisor, name = scheduled.supervisor, scheduled.table.name
+    scheduled.catalog.set_desired(name, "SUSPENDED")
+    supervisor.suspend(None, scheduled.table)
+    with pytest.raises(TerminalError, match=rf"suspended. Next: `headrace resume {name}`"):
+        new(scheduled)
+    [workflow] = supervisor.refreshes.scheduler.status()
+    assert new(scheduled, workflow.turn).skipped == "suspended"
+    supervisor.arrangement.scheduled.clear()
+    supervisor.refreshes.agree()
+    with pytest.raises(TerminalError, match=rf"streams.*`headrace refresh {name} --all`"):
+        new(scheduled)
+    assert not scheduled.refreshed.is_set()
+
+
+def test_a_suspended_table_stays_so_after_a_restart(scheduled: Scheduled) -> None:
+    scheduled.catalog.set_desired(scheduled.table.name, "SUSPENDED")
+    scheduled.supervisor.suspend(None, scheduled.table)
+    again = replace(scheduled.supervisor, scheduler="dagster")
+    [workflow] = again.refreshes.scheduler.status()
+    assert (workflow.state, workflow.scheduler) == ("SUSPENDED", "dagster")
+    scheduled.catalog.set_desired(scheduled.table.name, "RUNNING")
+    again.resume(None, scheduled.table)
+    [workflow] = again.refreshes.scheduler.status()
+    assert workflow.state == "DUE"
+
+
+def test_a_cancelled_refresh_is_no_failure(scheduled: Scheduled) -> None:
+    progress = Progress()
+
+    def stopped(_: Any) -> None:
+        progress.cancel()
+        raise RuntimeError("Job 7 cancelled")
+
+    scheduled.supervisor.advance = stopped
+    with pytest.raises(Cancelled):
+        new(scheduled, progress=progress)
+    assert scheduled.catalog.row(scheduled.table.name).state == "INITIALIZING"
+    [workflow] = scheduled.supervisor.refreshes.scheduler.status()
+    assert workflow.state == "WAITING" and workflow.due_in > turns.LONGEST_RETRY / 4
+
+
+def test_dagster_is_waited_for(scheduled: Scheduled) -> None:
+    """The server's own thread begins nothing, and the next turn is Dagster's."""
+    scheduled.supervisor.stop()
+    again = replace(scheduled.supervisor, scheduler="dagster", _stop=threading.Event())
+    scheduled.supervisor = again
+    run(scheduled)
+    assert not scheduled.refreshed.wait(0.3)
+    [workflow] = again.refreshes.scheduler.status()
+    assert workflow.state == "DUE"
+    assert new(scheduled, workflow.turn).skipped == "" and scheduled.refreshed.is_set()
+    assert new(scheduled, workflow.turn).skipped == f"turn {workflow.turn} is over"

@@ -25,7 +25,9 @@ from headrace.catalog.schema import (
     materialized_table,
     open_engine,
     reader,
+    refresh_workflow,
 )
+from headrace.catalog.workflows import Workflows
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.results import State
 from headrace.spec.alteration import freshness_text
@@ -70,6 +72,7 @@ class Catalog:
         self.alterations = Alterations(self._engine)
         self.decisions = Decisions(self._engine)
         self.former = FormerDefinitions(self._engine)
+        self.workflows = Workflows(self._engine)
 
     @classmethod
     def existing(cls, url: str) -> Self | None:
@@ -130,7 +133,7 @@ class Catalog:
         """Forget a table and all that is known of it."""
         with self._engine.begin() as connection:
             connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
-            for table in (reader, alteration, decision, former_definition):
+            for table in (reader, alteration, decision, former_definition, refresh_workflow):
                 connection.execute(sa.delete(table).where(table.c.table_name == str(name)))
 
     def desired(self, name: TableName | str) -> Desired:

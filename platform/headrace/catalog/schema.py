@@ -68,6 +68,17 @@ former_definition = sa.Table(
     sa.Index("former_of_table", "table_name", "id"),
 )
 
+refresh_workflow = sa.Table(
+    "refresh_workflow",
+    metadata,
+    sa.Column("table_name", sa.String(127), primary_key=True),
+    sa.Column("mode", sa.String(16), nullable=False),
+    sa.Column("freshness_seconds", sa.Float, nullable=False),
+    sa.Column("levels", sa.Integer, nullable=False),
+    sa.Column("suspended", sa.Boolean, nullable=False),
+    sa.Column("changed_at", sa.DateTime, nullable=False),  # UTC
+)
+
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""

@@ -17,6 +17,7 @@ from headrace.engine.table import Registry, Table
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.messages import read_once
 from headrace.sources.topics import Topics
+from headrace.spec.model import RefreshMode
 from headrace.store.frontier import Offsets
 
 log = logging.getLogger(__name__)
@@ -84,13 +85,12 @@ def advance_beside(
     table: Table,
     *,
     run_id: str,
-    rerun: bool = False,
 ) -> None:
     """Bring a derived table forward outside of a micro-batch, to where its upstreams stand between two.
 
-    Args:
-        rerun: see `advance`; what was run again is in the snapshot at once.
+    A FULL one runs touched partitions again, and what was run again is in the snapshot at once.
     """
+    rerun = table.mode is RefreshMode.FULL
     above = set(registry.upstreams(table))
 
     def locks() -> list[threading.RLock]:

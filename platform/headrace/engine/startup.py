@@ -100,6 +100,7 @@ def supervise(
         Limits(settings.changelog_retention_hours, settings.vacuum_hours, settings.reader_expiry_hours),
         registry,
         views.renew,
+        settings.scheduler,
     )
 
 

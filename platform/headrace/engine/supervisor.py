@@ -16,22 +16,21 @@ from headrace.engine.compaction import compact
 from headrace.engine.flow import Flow
 from headrace.engine.keeping import Watch
 from headrace.engine.maintenance import optimize
+from headrace.engine.refreshing import Refreshes, outdated
 from headrace.engine.retention import Limits, record_progress, retain
-from headrace.engine.schedule import Schedule
 from headrace.engine.session import use_pool
 from headrace.engine.table import Registry, Table
 from headrace.errors import HeadraceError, NeedsResync, TerminalError
 from headrace.planner.flows import FlowPlan
+from headrace.scheduling.turns import FIRST_RETRY, LONGEST_RETRY
+from headrace.scheduling.workflow import SchedulerName
 from headrace.spec import Project
-from headrace.spec.model import RefreshMode, TableName
+from headrace.spec.model import TableName
 
 log = logging.getLogger(__name__)
 
 TICK = 0.5
 """Seconds between two looks at the flows."""
-
-FIRST_RETRY, LONGEST_RETRY = 2.0, 60.0
-"""Back-off after a transient failure, seconds, doubled each time."""
 
 MAINTENANCE_SECONDS = 30.0
 """Seconds between two looks at the tables' files and logs."""
@@ -51,7 +50,7 @@ class _Retry:
 
 @dataclass
 class Supervisor:
-    """Threads that reconcile, compact, refresh on schedule and keep files in bounds.
+    """Threads that reconcile, compact, let the workflow scheduler refresh and keep files in bounds.
 
     Args:
         arrangement: the flows, and the tables that no flow advances: INCREMENTAL and FULL ones.
@@ -61,6 +60,7 @@ class Supervisor:
         small_files: small files that a changelog or a partition of a snapshot may have.
         limits: how long changes, files and readers are kept.
         renew: renews a table's view before anything goes that an older one reads.
+        scheduler: who begins the refreshes of tables that no flow advances.
         warnings: what to say of abandoned readers, by table.
     """
 
@@ -75,6 +75,7 @@ class Supervisor:
     limits: Limits
     registry: Registry
     renew: Callable[[Table], None]
+    scheduler: SchedulerName = "warehouse"
     warnings: dict[TableName, list[str]] = field(default_factory=dict)
     resting: set[TableName] = field(default_factory=set)
     """Tables that neither stream nor refresh until their rows are by their new text."""
@@ -93,7 +94,15 @@ class Supervisor:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._refreshes = Schedule(self.registry, self.arrangement.scheduled)
+        self.refreshes = Refreshes(
+            self.scheduler,
+            self.registry,
+            self.catalog,
+            self.arrangement.scheduled,
+            advance=lambda table: self.advance(table),
+            failed=self._observe_failure,
+            rests=lambda name: self._stop.is_set() or not self._wanted(name),
+        )
         self.watch = Watch(self.catalog.decisions)
 
     @property
@@ -102,7 +111,8 @@ class Supervisor:
 
     def told(self, table: Table) -> list[str]:
         """What `headrace status` says of the table beside its state."""
-        return [*self.watch.told(table.name), *self.warnings.get(table.name, [])]
+        late = [*self.watch.told(table.name), *self.refreshes.scheduler.told(table.name)]
+        return [*late, *self.warnings.get(table.name, [])]
 
     def start(self) -> None:
         """Start every flow with the tables that are desired to run, then watch."""
@@ -124,12 +134,15 @@ class Supervisor:
 
     def failed(self, table: Table, error: Exception) -> None:
         """A table cannot go on: a person must act, or it is tried again with back-off."""
-        lost = isinstance(error, NeedsResync)
-        self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
+        self._observe_failure(table, error)
         if isinstance(error, TerminalError):
             self._retries.pop(str(table.name), None)  # of an error before: it cannot help any more
         else:
             self._again(str(table.name))
+
+    def _observe_failure(self, table: Table, error: Exception) -> None:
+        lost = isinstance(error, NeedsResync)
+        self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
 
     def _again(self, key: str) -> None:
         wait = min(self._retries[key].wait * 2, LONGEST_RETRY) if key in self._retries else FIRST_RETRY
@@ -138,16 +151,20 @@ class Supervisor:
     def suspend(self, flow: Flow | None, table: Table) -> None:
         if flow is not None:
             flow.leave(table.name)
+        else:
+            self.refreshes.scheduler.suspend(table.name)
         self._retries.pop(str(table.name), None)
         self.catalog.observe(table.name, "SUSPENDED")
 
     def resume(self, flow: Flow | None, table: Table) -> None:
         """Bring a table back. Raises what keeps it out."""
         try:
-            if (why := _outdated(table)) is not None:
+            if (why := outdated(table)) is not None:
                 raise TerminalError(f"`{table.name}`: {why}")
             if flow is not None:
                 self.catch_up.rejoin(flow, table)
+            else:
+                self.refreshes.scheduler.resume(table.name)
         except Exception as error:
             self.failed(table, error)
             raise
@@ -178,7 +195,9 @@ class Supervisor:
         moved = self.arrangement.declare(project)
         for table in self.registry:
             self.catalog.register(table.spec, table.mode, table.mode_reason)
-        for table in self.arrangement.unschedule():
+        streaming = self.arrangement.unschedule()
+        self.refreshes.agree()
+        for table in streaming:
             self._come_near(table)
         with self.arranging:
             plans = self.arrangement.plans()
@@ -189,6 +208,7 @@ class Supervisor:
                 self._arrange(plan)
             for table in self.arrangement.schedule():
                 log.info("%s is refreshed on a schedule: %s", table.name, table.mode_reason)
+        self.refreshes.agree()
         return moved
 
     def _follow_calendars(self) -> None:
@@ -207,7 +227,7 @@ class Supervisor:
 
     def _come_near(self, table: Table) -> None:
         """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
-        if not self._wanted(table) or _outdated(table) is not None:
+        if not self._wanted(table.name) or outdated(table) is not None:
             return
         try:
             self.advance(table)
@@ -221,7 +241,7 @@ class Supervisor:
             return
         tables = [self.registry[name] for name in plan.tables]
         known = {id(table) for table in flow.tables}
-        joining = [t for t in tables if id(t) not in known and self._wanted(t)]
+        joining = [t for t in tables if id(t) not in known and self._wanted(t.name)]
         if flow.change(tables):
             flow.stop()
             self._start_flow(flow)  # with those that join
@@ -232,8 +252,9 @@ class Supervisor:
             except HeadraceError as error:
                 log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
 
-    def _wanted(self, table: Table) -> bool:
-        return table.name not in self.resting and self.catalog.desired(table.name) == "RUNNING"
+    def _wanted(self, name: TableName) -> bool:
+        known = name in self.registry.tables and name not in self.resting
+        return known and self.catalog.desired(name) == "RUNNING"
 
     def _start_flow(self, flow: Flow) -> None:
         running = []
@@ -242,7 +263,7 @@ class Supervisor:
                 self.catalog.observe(table.name, "SUSPENDED")
             elif table.name in self.resting:
                 self.catalog.observe(table.name, "INITIALIZING")
-            elif (why := _outdated(table)) is not None:
+            elif (why := outdated(table)) is not None:
                 self.catalog.observe(table.name, "FAILED", why)
             else:
                 running.append(table)
@@ -287,7 +308,7 @@ class Supervisor:
         flow.settle_where_quiet()
         flow.admit_late()
         for table in flow.tables:
-            if self._due(str(table.name)) and self._wanted(table):
+            if self._due(str(table.name)) and self._wanted(table.name):
                 try:
                     self.resume(flow, table)
                 except HeadraceError as error:
@@ -300,27 +321,13 @@ class Supervisor:
     # -- scheduled tables ---------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        """Refresh each scheduled table once within its freshness."""
+        """Let the workflow scheduler begin what is due."""
         use_pool(self.sessions.batch, "batch")
         while not self._stop.wait(TICK):
-            for table in list(self.arrangement.scheduled):
-                due = self._refreshes.due(table) or self._due(str(table.name))
-                if self._stop.is_set() or not due or not self._wanted(table):
-                    continue
-                begun = time.monotonic()
-                try:
-                    if (why := _outdated(table)) is not None:
-                        raise TerminalError(why)
-                    self.advance(table)
-                    self.catalog.observe(table.name, "RUNNING")
-                except Exception as error:
-                    if not isinstance(error, TerminalError):
-                        log.exception("refresh of %s", table.name)
-                    self._refreshes.failed(table, begun)
-                    self.failed(table, error)
-                else:
-                    self._retries.pop(str(table.name), None)
-                    self._refreshes.succeeded(table, begun)
+            try:
+                self.refreshes.tick()
+            except Exception:
+                log.exception("the schedule")
 
     # -- compaction ---------------------------------------------------------------------------------------
 
@@ -371,17 +378,6 @@ class Supervisor:
         except Exception:
             log.exception("compaction of %s", table.name)
         self._compacted[table.name] = time.monotonic()
-
-
-def _outdated(table: Table) -> str | None:
-    """Why the table cannot go on: another text made its rows. A FULL one makes all of them anew by itself."""
-    same = table.store.commit.template == table.template
-    if same or not table.store.version or table.mode is RefreshMode.FULL:
-        return None
-    return (
-        f"the definition changed since version {table.store.version}. Next: `headrace apply` recomputes its "
-        "history by the new text"
-    )
 
 
 def _text(error: Exception) -> str:

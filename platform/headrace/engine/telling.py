@@ -11,9 +11,12 @@ from headrace.engine.decide import history as decisions
 from headrace.engine.flow import Flow
 from headrace.engine.keeping import SHARE, WINDOW_SECONDS
 from headrace.engine.table import Registry, Table
+from headrace.errors import TransientError
 from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
+from headrace.scheduling.turns import PAST
+from headrace.sources.topics import Topics
 from headrace.spec.alteration import Alteration, freshness_text
-from headrace.spec.model import TableName
+from headrace.spec.model import RefreshMode, TableName
 from headrace.store.frontier import Offsets
 
 DECISIONS = 10
@@ -33,6 +36,14 @@ def initializing(name: TableName, waiting_for: str) -> TableStatus:
     )
 
 
+def topic_ends(topics: Topics, registry: Registry) -> Offsets:
+    """Where the topics of the stg tables end now; nothing where Kafka does not answer."""
+    try:
+        return topics.ends([t.spec.source.topic for t in registry if t.spec.source])
+    except TransientError:
+        return {}
+
+
 def table_status(
     table: Table,
     registry: Registry,
@@ -46,6 +57,11 @@ def table_status(
     ends: where the topics end now; lags of tables whose topic is not among them are unknown.
     """
     commit, freshness = table.store.commit, table.spec.freshness
+    keep = table.freshness.total_seconds() if table.freshness else None
+    # A table on a schedule commits seldom: its last few refreshes.
+    window = (
+        WINDOW_SECONDS if table.mode is RefreshMode.CONTINUOUS else max(WINDOW_SECONDS, PAST * (keep or 0))
+    )
     return TableStatus(
         table=str(table.name),
         mode=str(table.mode),
@@ -53,7 +69,9 @@ def table_status(
         strategy=table.plan.strategy.name,
         declared_freshness=freshness.total_seconds() if freshness else None,
         measured_freshness=table.latency,
-        measured_p90=table.measured(SHARE, WINDOW_SECONDS),
+        measured_p50=table.measured(0.5, window),
+        measured_p90=table.measured(SHARE, window),
+        freshness_to_keep=keep,
         rows=commit.rows,
         version=commit.version,
         snapshot_version=table.store.pin.compacted,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog import Catalog
-from headrace.engine import subscription, views
+from headrace.engine import subscription, telling, views
 from headrace.engine.advance import Sessions
 from headrace.engine.alter import alter
 from headrace.engine.apply import Apply
@@ -20,12 +19,12 @@ from headrace.engine.flow import Flow
 from headrace.engine.job_group import JobGroup
 from headrace.engine.loads import Loads
 from headrace.engine.proof import Proof
+from headrace.engine.refreshing import of_another_text
 from headrace.engine.rows import Span
 from headrace.engine.session import batch_session, build_session, flow_session
 from headrace.engine.startup import attempts, supervise
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
-from headrace.engine.telling import DECISIONS, describe_table, explain, initializing, listing, table_status
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import (
@@ -39,6 +38,7 @@ from headrace.results import (
     ParityResult,
     RefreshResult,
     TableStatus,
+    WorkflowStatus,
 )
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
@@ -46,7 +46,6 @@ from headrace.sources.topics import Topics
 from headrace.spec import Project
 from headrace.spec.alteration import Property
 from headrace.spec.edit import Edit, rollback
-from headrace.spec.model import RefreshMode
 from headrace.spec.partitions import label_range
 from headrace.store.frontier import Offsets
 from headrace.store.lease import Lease
@@ -56,8 +55,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.gateway.statements import Start
-
-log = logging.getLogger(__name__)
 
 Edits = Callable[[Project], Edit]
 
@@ -153,11 +150,9 @@ class Warehouse:
         self._views.begin(registry, self._stopping)
 
     def _advance(self, table: Table) -> None:
-        """One refresh beside the flows: to the end of what is there. FULL runs touched partitions again."""
-        full = table.mode is RefreshMode.FULL
-        if full and table.store.version and table.store.commit.template != table.template:
-            self._refresh(table, None, None, Progress())  # the new text, for all of its history
-        advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id, rerun=full)
+        if of_another_text(table):
+            self._refresh(table, None, None, Progress())
+        advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id)
 
     # -- names --------------------------------------------------------------------------------------------
 
@@ -228,6 +223,15 @@ class Warehouse:
             ends = None if start is None or end is None else (start, end)
             return work.run(self._table(table), ends, dry_run=dry_run, progress=progress)
 
+    def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
+        """Bring a table that no flow advances to its upstreams' versions, if the turn is still to come."""
+        with self._cancellable(progress):
+            return self._ready().refreshes.now(self._table(table), turn, progress)
+
+    def workflows(self) -> list[WorkflowStatus]:
+        """The refresh workflows of tables that no flow advances."""
+        return self._ready().refreshes.scheduler.status()
+
     def _refresh(self, table: Table, start: str | None, end: str | None, progress: Progress) -> RefreshResult:
         supervisor = self._ready()
         result = self._proof().refresh(table, Span(start, end), progress=progress)
@@ -239,9 +243,8 @@ class Warehouse:
     def _corrected(self, table: Table, *, changed: bool = True) -> None:
         """Show the rows, and let the consumers do with the corrections what they declare."""
         self._ready().published(table)
-        if changed:
-            for flow in self._flows:
-                flow.settle()
+        for flow in self._flows if changed else ():
+            flow.settle()
 
     def _follow(self, table: Table) -> None:
         """Bring a table that runs to its upstreams' present versions."""
@@ -371,30 +374,29 @@ class Warehouse:
 
     def status(self) -> list[TableStatus]:
         if self._supervisor is None or self._topics is None:
-            return [initializing(name, self._waiting_for) for name in self.project.tables]
-        try:
-            ends = self._topics.ends([t.spec.source.topic for t in self._registry if t.spec.source])
-        except TransientError:
-            ends = {}
+            return [telling.initializing(name, self._waiting_for) for name in self.project.tables]
+        ends = telling.topic_ends(self._topics, self._registry)
         return [self._status(table, ends) for table in self._registry]
 
     def explain(self, table: str, *, history: bool = False) -> Explanation:
         """Mode and strategy, and why; with `history` the decisions of past refreshes, newest first."""
         found = self._table(table)
-        decided = self._catalog.decisions.of(found.name, DECISIONS)
-        return explain(found, self._flow(found), decided, history=history)
+        decided = self._catalog.decisions.of(found.name, telling.DECISIONS)
+        return telling.explain(found, self._flow(found), decided, history=history)
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
-        return describe_table(found, self._status(found, {}), self._catalog.alterations.of(found.name))
+        return telling.describe_table(
+            found, self._status(found, {}), self._catalog.alterations.of(found.name)
+        )
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
         told = [*self._ready().told(table), *self._loads.told(table), *self._deployment.edited(table.name)]
-        return table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
+        return telling.table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
 
     def show(self) -> list[dict[str, Any]]:
-        return listing(self.status())
+        return telling.listing(self.status())
 
     def _cancellable(self, progress: Progress) -> JobGroup:
         return JobGroup(self._session(), progress, self._sessions.statements)

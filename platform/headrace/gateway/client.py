@@ -11,7 +11,7 @@ import httpx
 
 from headrace.errors import Cancelled, HeadraceError, TerminalError
 from headrace.gateway.errors import NotReachable, StatementFailed, StatementInterrupted, StatementRefused
-from headrace.results import ChangePage, Statement, TableStatus
+from headrace.results import ChangePage, Statement, TableStatus, WorkflowStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,6 +115,10 @@ class GatewayClient:
         name = "" if reader is None else " READER '" + reader.replace("'", "''") + "'"
         statement = self.run(f"CHANGES {table}{clause}{name}")
         return ChangePage(rows=self.rows(statement.id), **statement.result)
+
+    def workflows(self) -> list[WorkflowStatus]:
+        """The refresh workflows of tables that do not stream."""
+        return [WorkflowStatus.model_validate(w) for w in self.run("SHOW WORKFLOWS").result]
 
     def cancel(self, id: str) -> Statement:
         """Ask the statement to stop; returns at once."""

@@ -23,6 +23,7 @@ from headrace.results import (
     ParityResult,
     RefreshResult,
     TableStatus,
+    WorkflowStatus,
 )
 from headrace.spec.alteration import Property
 
@@ -45,6 +46,8 @@ class WarehouseApi(Protocol):
     def refresh(
         self, table: str, start: str | None, end: str | None, *, progress: Progress
     ) -> RefreshResult: ...
+    def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult: ...
+    def workflows(self) -> list[WorkflowStatus]: ...
     def cascade(
         self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
     ) -> CascadeResult: ...
@@ -95,7 +98,7 @@ def lane(statement: s.ParsedStatement) -> Lane:
     match statement:
         case s.Select() | s.Changes() | s.ShowDeadLetters():
             return "reads"
-        case s.Refresh() | s.Verify() | s.Check() | s.LoadSource():
+        case s.Refresh() | s.RefreshNew() | s.Verify() | s.Check() | s.LoadSource():
             return "jobs"
         case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply():
             return "jobs"
@@ -170,6 +173,10 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
         case s.Refresh(table=table, labels=labels):
             start, end = _ends(labels)
             return Outcome(encode(warehouse.refresh(table, start, end, progress=progress)))
+        case s.RefreshNew(table=table, turn=turn):
+            return Outcome(encode(warehouse.refresh_new(table, turn, progress=progress)))
+        case s.ShowWorkflows():
+            return Outcome(encode(warehouse.workflows()))
         case s.Verify(tables=tables, labels=labels, source=source, repair=repair):
             start, end = _ends(labels)
             found = warehouse.verify(

@@ -26,12 +26,14 @@ from headrace.gateway.statements import (
     LoadSource,
     ParsedStatement,
     Refresh,
+    RefreshNew,
     Resume,
     Rollback,
     Select,
     ShowDeadLetters,
     ShowReaders,
     ShowTables,
+    ShowWorkflows,
     Start,
     Suspend,
     Verify,
@@ -104,7 +106,9 @@ class _Parser:
         return branches[word]()
 
     def _show(self) -> ParsedStatement:
-        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS")):
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS", "WORKFLOWS")):
+            case "WORKFLOWS":
+                return ShowWorkflows()
             case "MATERIALIZED":
                 self.cursor.keywords("TABLES")
                 return ShowTables()
@@ -182,7 +186,10 @@ class _Parser:
         except NoInterval as error:
             self.cursor.fail(error.reason, error.hint, token=token)
 
-    def _refresh(self, table: str) -> Refresh:
+    def _refresh(self, table: str) -> Refresh | RefreshNew:
+        if self.cursor.accept("NEW"):
+            turn = self.cursor.string("a turn in quotes") if self.cursor.accept("TURN") else None
+            return RefreshNew(table, turn)
         if self.cursor.accept("ALL"):
             return Refresh(table, None, *self._cascade())
         labels = self._partition((table,))

@@ -111,6 +111,19 @@ class Refresh:
 
 
 @dataclass(frozen=True)
+class RefreshNew:
+    """What is new reaches a table that does not stream. `turn`: only if that one is still to come."""
+
+    table: str
+    turn: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowWorkflows:
+    pass
+
+
+@dataclass(frozen=True)
 class Verify:
     """No `tables` means all of them. `repair`: what differs is computed and compared again."""
 
@@ -175,6 +188,8 @@ ParsedStatement = (
     | Drop
     | Apply
     | Refresh
+    | RefreshNew
+    | ShowWorkflows
     | Verify
     | Check
     | Changes

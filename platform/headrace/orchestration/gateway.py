@@ -36,11 +36,11 @@ class GatewayResource(dg.ConfigurableResource):
             yield client
 
 
-def run_statement(client: GatewayClient, sql: str, log: Logger) -> Statement:
+def run_statement(client: GatewayClient, sql: str, log: Logger, *, retry: bool = True) -> Statement:
     """Run one statement to its end with its progress in the run's log.
 
     The client cancels the statement where the run is terminated meanwhile. A terminal error fails the
-    step for good, a transient one lets it be tried again.
+    step for good, a transient one lets it be tried again, unless somebody else does (`retry`).
     """
     log.info(sql)
     shown: set[str] = set()
@@ -53,9 +53,10 @@ def run_statement(client: GatewayClient, sql: str, log: Logger) -> Statement:
 
     try:
         return client.run(sql, follow)
-    except (TerminalError, Cancelled) as error:
-        raise dg.Failure(description=str(error), metadata={"statement": sql}, allow_retries=False) from error
-    except TransientError as error:
+    except (TerminalError, TransientError, Cancelled) as error:
+        if not retry or not isinstance(error, TransientError):
+            failure = dg.Failure(description=str(error), metadata={"statement": sql}, allow_retries=False)
+            raise failure from error
         log.warning(f"{error}; trying again in {RETRY_SECONDS} s")
         raise dg.RetryRequested(max_retries=RETRIES, seconds_to_wait=RETRY_SECONDS) from error
 

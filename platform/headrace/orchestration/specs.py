@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headrace.orchestration.lineage import asset_key, deps_of
 from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, partitions_of, period_of
+from headrace.spec.alteration import freshness_text
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
 
 Freshness = tuple[timedelta | None, TableName]
@@ -40,7 +41,7 @@ def table_spec(
     return dg.AssetSpec(
         asset_key(spec.name),
         deps=deps_of(spec, tables),
-        description=spec.comment,
+        description=_description(spec, mode, freshness),
         group_name=spec.name.layer,
         kinds={"spark", "delta", "sql"},
         tags={"layer": spec.name.layer, "refresh_mode": mode.value},
@@ -48,6 +49,7 @@ def table_spec(
         freshness_policy=_freshness_policy(spec, mode, freshness[0]),
         code_version=code_version(spec),
         metadata=_metadata(spec, freshness),
+        skippable=True,  # a run whose turn is over already does nothing
     )
 
 
@@ -91,14 +93,29 @@ def _metadata(spec: TableSpec, freshness: Freshness) -> dict[str, Any]:
         "query": dg.MetadataValue.md(f"```sql\n{spec.query.strip()}\n```"),
     }
     window, origin = freshness
+    if spec.calendar is not None:
+        metadata["freshness_calendar"] = str(spec.calendar)
     if window is not None:
         of = "" if origin == spec.name else f" (of {origin})"
         metadata["declared_freshness"] = f"{window.total_seconds():g} s{of}"
+        metadata["declared_freshness_seconds"] = window.total_seconds()
     if spec.primary_key:
         metadata["primary_key"] = ", ".join(spec.primary_key)
     if columns := _columns(spec):
         metadata["dagster/column_schema"] = columns
     return metadata
+
+
+def _description(spec: TableSpec, mode: RefreshMode, freshness: Freshness) -> str:
+    """The table's comment, then how fresh it is to be, and who says so."""
+    window, origin = freshness
+    told = f"Freshness {freshness_text(window)}" if window is not None else "No freshness declared"
+    if origin != spec.name:
+        told += f" of {origin}"
+    elif window is not None:
+        told += f", by {spec.freshness_origin}"
+    calendar = f", on some days otherwise: {spec.calendar}" if spec.calendar is not None else ""
+    return "\n\n".join(filter(None, [spec.comment, f"{told}{calendar}. {mode}."]))
 
 
 def _code_reference(spec: TableSpec) -> dg.CodeReferencesMetadataValue:

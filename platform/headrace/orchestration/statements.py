@@ -20,6 +20,11 @@ def refresh(spec: TableSpec, labels: LabelRange | None) -> str:
     return f"ALTER MATERIALIZED TABLE {spec.name} REFRESH{_partition(spec, labels)}"
 
 
+def refresh_new(spec: TableSpec, turn: str) -> str:
+    """Carry what is new to the table, if its workflow's turn is still to come."""
+    return f"ALTER MATERIALIZED TABLE {spec.name} REFRESH NEW TURN {_literal(turn)}"
+
+
 def verify(spec: TableSpec, labels: LabelRange | None = None) -> str:
     return f"VERIFY {spec.name}{_partition(spec, labels)}"
 

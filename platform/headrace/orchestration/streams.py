@@ -1,8 +1,9 @@
-"""Continuous tables in Dagster: their streams report without a run.
+"""Tables in Dagster: what the warehouse server does with them is reported without a run.
 
-A stream runs in the warehouse server. The sensor turns its status into events: an observation where it moved,
-and a materialization of each partition once it is complete (of a table without partitions, each hour). More
-often would hurt: Dagster shows check results only until the next materialization.
+The sensor turns their status into events: an observation where one moved, with declared and measured
+freshness as numbers, which Dagster plots; and of one that streams a materialization of each partition once it
+is complete (of a table without partitions, each hour). More often would hurt: Dagster shows check results
+only until the next materialization.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Seen(BaseModel):
     version: int = -2
     state: str = ""
     error: str | None = None
+    freshness: float | None = None  # to keep
     materialized: float = 0.0  # seconds since the epoch; of a table without partitions
     closed: str | None = None  # label up to which partitions were reported complete
 
@@ -58,11 +60,12 @@ class Report:
 
     def table(self, spec: TableSpec, asset: dg.AssetSpec, status: TableStatus, seen: Seen) -> Seen:
         """Adds the table's events; returns what is now reported of it."""
-        seen = seen.model_copy()
-        if (status.version, status.state, status.last_error) != (seen.version, seen.state, seen.error):
+        new = seen.model_copy(update=_shown(status))
+        if new != seen:
             self.events.append(dg.AssetObservation(asset.key, metadata=_metadata(status)))
-            seen.version, seen.state, seen.error = status.version, status.state, status.last_error
-        if status.state != "RUNNING" or status.version < 0:
+            seen = new
+        streams = status.mode == RefreshMode.CONTINUOUS
+        if not streams or status.state != "RUNNING" or status.version < 0:
             return seen
         partitions = asset.partitions_def
         assert partitions is None or isinstance(partitions, Partitions)
@@ -100,13 +103,13 @@ class Report:
 
 
 def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.SensorDefinition:
-    """The sensor `streams` over all tables that run continuously, by their names."""
+    """The sensor `streams` over all tables, by their names."""
 
     @dg.sensor(
         name="streams",
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports freshness, version, frontier and complete partitions of the continuous tables.",
+        description="Reports freshness, version and frontier of tables, and complete partitions of streams.",
     )
     def streams(
         context: dg.SensorEvaluationContext, gateway: GatewayResource
@@ -116,7 +119,7 @@ def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.S
             with gateway.client() as client:
                 report = Report(datetime.now(UTC), lambda spec, labels: rows_by_label(client, spec, labels))
                 for status in client.status():
-                    if status.mode != RefreshMode.CONTINUOUS or status.table not in tables:
+                    if status.table not in tables:
                         continue
                     seen = cursor.get(status.table, Seen())
                     cursor[status.table] = report.table(*tables[status.table], status, seen)
@@ -151,6 +154,16 @@ def _complete_until(status: TableStatus, now: datetime) -> datetime | None:
     return now - max(GRACE, timedelta(seconds=status.measured_freshness))
 
 
+def _shown(status: TableStatus) -> dict[str, Any]:
+    """What an observation is made of: the rest of its numbers changes all the time."""
+    return {
+        "version": status.version,
+        "state": status.state,
+        "error": status.last_error,
+        "freshness": status.freshness_to_keep,
+    }
+
+
 def _metadata(status: TableStatus) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "state": status.state,
@@ -161,7 +174,10 @@ def _metadata(status: TableStatus) -> dict[str, Any]:
     }
     optional = {
         "dagster/row_count": status.rows,
+        "declared_freshness_seconds": status.freshness_to_keep,
         "freshness_seconds": status.measured_freshness,
+        "freshness_p50_seconds": status.measured_p50,
+        "freshness_p90_seconds": status.measured_p90,
         "lag": status.lag,
         "dead_letters": status.dead_letters or None,
         "last_error": status.last_error,
