@@ -161,6 +161,31 @@ class CascadeResult(BaseModel):
     seconds: float = 0.0
 
 
+class RewoundTable(BaseModel):
+    """One table of a rewind. The counts are what the rewind changes, also after a dry run."""
+
+    table: str
+    from_version: int
+    to_version: int = Field(description="the version whose rows and frontier came back")
+    committed_at: datetime = Field(description="when that version was committed")
+    version: int = Field(description="the table's version now")
+    done: bool = Field(description="it stood there already")
+    inserted: int
+    updated: int
+    deleted: int
+    frontier: dict[str, Any] = Field(description="from where the table goes on once it is resumed")
+
+
+class RewindResult(BaseModel):
+    """`ALTER … REWIND TO`, tables upstreams first. After a dry run nothing has changed."""
+
+    table: str
+    dry_run: bool
+    tables: list[RewoundTable]
+    suspended: list[str] = Field(description="tables that rest now, until they are resumed")
+    seconds: float = 0.0
+
+
 class ConstraintResult(BaseModel):
     table: str
     constraint: str

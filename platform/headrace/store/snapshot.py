@@ -75,6 +75,12 @@ class Snapshot(Closable):
                 return pin
         raise NeedsResync(f"no snapshot of {self.path} at or before version {version} is left")
 
+    def oldest_readable(self) -> int:
+        """The oldest changelog version that `pin_for` finds a pin for."""
+        return min(
+            (max(c.through, c.version) for d, c in history(self.path) if self.retained.whole(d)), default=0
+        )
+
     def replaced_before(self, moment: float) -> int:
         """The oldest Delta version that was still the newest after `moment` (seconds since 1970)."""
         log, oldest = self.path / "_delta_log", -1
