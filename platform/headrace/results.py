@@ -247,8 +247,8 @@ class ChangePage:
     """Changes of whole versions `(after, through]`, in order.
 
     Args:
-        rows: `_version`, `_kind` (`+I -U +U -D`), `_origin` (`stream` or `backfill`), then the table's
-            columns.
+        rows: `_version`, `_kind` (`+I -U +U -D`), `_origin` (`stream`, `backfill` or `rewind`), then the
+            table's columns.
         after: -1 where the rows are the table itself at `through`, each as `+I`.
         head: the table's version when this was read: more follows where it is greater than `through`.
     """
