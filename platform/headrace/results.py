@@ -184,6 +184,31 @@ class CascadeResult(BaseModel):
     seconds: float = 0.0
 
 
+class RewoundTable(BaseModel):
+    """One table of a rewind. The counts are what the rewind changes, also after a dry run."""
+
+    table: str
+    from_version: int
+    to_version: int = Field(description="the version whose rows and frontier came back")
+    committed_at: datetime = Field(description="when that version was committed")
+    version: int = Field(description="the table's version now")
+    done: bool = Field(description="it stood there already")
+    inserted: int
+    updated: int
+    deleted: int
+    frontier: dict[str, Any] = Field(description="from where the table goes on once it is resumed")
+
+
+class RewindResult(BaseModel):
+    """`ALTER … REWIND TO`, tables upstreams first. After a dry run nothing has changed."""
+
+    table: str
+    dry_run: bool
+    tables: list[RewoundTable]
+    suspended: list[str] = Field(description="tables that rest now, until they are resumed")
+    seconds: float = 0.0
+
+
 class ConstraintResult(BaseModel):
     table: str
     constraint: str
@@ -245,8 +270,8 @@ class ChangePage:
     """Changes of whole versions `(after, through]`, in order.
 
     Args:
-        rows: `_version`, `_kind` (`+I -U +U -D`), `_origin` (`stream` or `backfill`), then the table's
-            columns.
+        rows: `_version`, `_kind` (`+I -U +U -D`), `_origin` (`stream`, `backfill` or `rewind`), then the
+            table's columns.
         after: -1 where the rows are the table itself at `through`, each as `+I`.
         head: the table's version when this was read: more follows where it is greater than `through`.
     """

@@ -25,8 +25,9 @@ class ChangeBatch:
     Args:
         table: `layer.table`.
         after: -1 where the rows are the table itself at `through`, each as `+I`.
-        rows: `_version`, `_kind` (`+I -U +U -D`), `_origin` (`stream` or `backfill`), then the table's
-            columns in its own types. Within a version a key's old row (`-U`, `-D`) comes before its new one.
+        rows: `_version`, `_kind` (`+I -U +U -D`), `_origin` (`stream`, `backfill` or `rewind`), then the
+            table's columns in its own types. Within a version a key's old row (`-U`, `-D`) comes before its
+            new one.
     """
 
     table: str

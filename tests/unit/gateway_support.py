@@ -33,6 +33,8 @@ from headrace.results import (
     ParityResult,
     RefreshDecision,
     RefreshResult,
+    RewindResult,
+    RewoundTable,
     TableStatus,
     WorkflowStatus,
 )
@@ -259,6 +261,25 @@ class FakeWarehouse:
         rows = self.rows if through > after else self.rows.slice(0, 0)
         rows = rows.append_column("_version", pa.array([through] * rows.num_rows, pa.int64()))
         return ChangePage(rows, after, through, self.head)
+
+    def rewind(
+        self, table: str, to: int | datetime, *, cascade: bool, dry_run: bool, progress: Progress
+    ) -> RewindResult:
+        self.calls.append(("rewind", table, to, cascade, dry_run))
+        rewound = RewoundTable(
+            table=table,
+            from_version=7,
+            to_version=5,
+            committed_at=datetime(2026, 11, 20, 10, tzinfo=UTC),
+            version=7 if dry_run else 8,
+            done=False,
+            inserted=1,
+            updated=2,
+            deleted=3,
+            frontier={"shop.public.orders": {0: 12}},
+        )
+        suspended = [] if dry_run else [table]
+        return RewindResult(table=table, dry_run=dry_run, tables=[rewound], suspended=suspended)
 
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
         self.calls.append(("rollback", table))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from headrace.gateway import statements as s
@@ -84,6 +86,19 @@ DAY = s.Labels("2024010100", "2024010123")
             s.AlterQuery("dws.user_hour", "SELECT 1 AS a, 'x;' AS b FROM dwd.orders"),
         ),
         ("ALTER MATERIALIZED TABLE dws.user_hour ROLLBACK;", s.Rollback("dws.user_hour")),
+        ("ALTER MATERIALIZED TABLE stg.users REWIND TO VERSION 12;", s.Rewind("stg.users", 12)),
+        (
+            "alter materialized table stg.users rewind to timestamp '2026-11-22 19:30:00' cascade dry run",
+            s.Rewind("stg.users", datetime(2026, 11, 22, 19, 30, tzinfo=UTC), cascade=True, dry_run=True),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users REWIND TO TIMESTAMP '2026-11-22 19:30:00.250+02:00' DRY RUN",
+            s.Rewind("stg.users", datetime(2026, 11, 22, 17, 30, 0, 250_000, tzinfo=UTC), dry_run=True),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users REWIND TO TIMESTAMP '2026-11-22T19:30Z' CASCADE",
+            s.Rewind("stg.users", datetime(2026, 11, 22, 19, 30, tzinfo=UTC), cascade=True),
+        ),
         ("DROP MATERIALIZED TABLE dws.user_hour", s.Drop("dws.user_hour")),
         ("DROP MATERIALIZED TABLE IF EXISTS dws.user_hour", s.Drop("dws.user_hour")),
         ("drop materialized table if exists dws.none;", s.Drop(None)),
@@ -129,6 +144,30 @@ def test_statement(sql: str, expected: s.ParsedStatement) -> None:
     [
         ("", (1, 1), "is empty", ""),
         (" ; ", (1, 1), "is empty", ""),
+        (
+            "ALTER MATERIALIZED TABLE stg.users REWIND VERSION 1",
+            (1, 43),
+            "expected `TO`, found `VERSION`",
+            "",
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users REWIND TO VERSION -1",
+            (1, 54),
+            "expected a changelog version",
+            "",
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users REWIND TO TIMESTAMP 'yesterday'",
+            (1, 56),
+            "`yesterday` is no time",
+            "write '2026-11-22 19:30:00'",
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users REWIND TO TIMESTAMP '2026-11-22'",
+            (1, 56),
+            "is a day and no time",
+            "in UTC",
+        ),
         ("SELEC 1", (1, 1), "`SELEC` begins no statement", "did you mean `SELECT`"),
         ("\n\n -- hi\n  VERFY", (4, 3), "`VERFY` begins no statement", "did you mean `VERIFY`"),
         ("SHOW MATERIALISED TABLES", (1, 6), "expected `MATERIALIZED`", "did you mean `MATERIALIZED`"),

@@ -40,6 +40,7 @@ def test_the_leader_of_a_new_partition_is_waited_for(topics: Any) -> None:
     topics._admin = broker = Broker(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
     topics._consumer, closed = broker, topics._consumer
     assert topics.ends(["t"]) == {"t": {0: 7}}
+    assert topics.bounds(["t", "none"]) == {"t": {0: (0, 7)}, "none": {}}
     topics._consumer = closed
 
 

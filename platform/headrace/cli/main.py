@@ -15,6 +15,7 @@ from headrace.cli import (
     errors,
     follow_command,
     project_commands,
+    rewind_command,
     stack_commands,
     table_commands,
 )
@@ -67,6 +68,7 @@ for command in (
     table_commands.suspend,
     table_commands.resume,
     table_commands.check,
+    rewind_command.rewind,
     project_commands.init,
     stack_commands.doctor,
     bench_command.bench,

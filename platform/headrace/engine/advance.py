@@ -128,6 +128,8 @@ def _advance(
     recorded = table.reached
     if any(head.commit.version < recorded.get(str(name), 0) for name, head in heads.items()):
         return None  # somebody else brought it past this cut meanwhile
+    if any(heads[name].commit.rewinds != u.store.commit.rewinds for name, u in upstreams.items()):
+        return None  # an upstream was rewound since the cut was taken
     policy = table.spec.correction_policy
     deltas = {}
     for name, upstream in upstreams.items():

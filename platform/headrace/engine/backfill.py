@@ -25,9 +25,10 @@ from headrace.engine.overwrite import overwrite
 from headrace.engine.rebuild import rebuild
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
+from headrace.spec.partitions import label_range
 from headrace.store.commits import Commit, of_version
 from headrace.store.frames import local
 from headrace.store.frontier import Offsets, merge_offsets
@@ -198,6 +199,23 @@ class _Correction:
             run_id=self.run_id,
             batch=-1,
             accounting={},
+        )
+
+
+def check_range(table: Table, start: str | None, end: str | None) -> None:
+    """Refuse labels of the wrong format, and a part of a table whose text is a new one.
+
+    Raises:
+        SpecError: a bound of the wrong format, or start > end.
+        TerminalError: only the whole table can follow its new text.
+    """
+    if start is None or end is None:
+        return
+    label_range(table.spec, start, end)
+    if table.store.version and table.store.commit.template != table.template:
+        raise TerminalError(
+            f"the definition of `{table.name}` changed since version {table.store.version}: a part of it "
+            f"cannot follow the new text alone. Next: `headrace refresh {table.name} --all`"
         )
 
 

@@ -62,6 +62,10 @@ class CatchUp:
         return {topic: dict(flow.position.get(topic, {}))}
 
     def _read(self, table: Table, end: Offsets) -> None:
+        with table.store.writing:  # a rewind must not come between looking where to begin and the commit
+            self._read_on(table, end)
+
+    def _read_on(self, table: Table, end: Offsets) -> None:
         start = self._start(table)
         gap = batches.size(start, end)
         if gap <= 0:

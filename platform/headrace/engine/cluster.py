@@ -32,7 +32,9 @@ def delta_frame(
     Args:
         net: one change per key, as ROW needs it.
     """
-    changes = upstream.store.changelog.frame(spark, delta.after, delta.through, skip_backfill=skip_backfill)
+    changes = upstream.store.changelog.frame(
+        spark, delta.after, delta.through, skip_backfill=skip_backfill, live=True
+    )
     if net and delta.through - delta.after > 1:
         return net_frame(changes, upstream.store.schema)
     return changes.select(*upstream.store.schema.stored_names, KIND)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from headrace.engine.diff import net_local
 from headrace.engine.table import Delta, Table
 from headrace.planner.classify import Change, classify
+from headrace.planner.lineage import live_ranges
 from headrace.spec.model import CorrectionPolicy
 from headrace.store.commits import records
 from headrace.store.schema import BACKFILL, INSERT, KIND, ORIGIN
@@ -31,16 +32,18 @@ def changes_since(
     if known is not None and known.after == after and known.through == through:
         return netted(replace(known, change=classify([head.commit]).change), upstream)
     skip_backfill = policy is CorrectionPolicy.SKIP
-    found = classify(records(upstream.store.changelog.path, after, through), skip_backfill=skip_backfill)
+    log_store = upstream.store.changelog
+    ranges = live_ranges(log_store.rewinds, after, through)
+    told = [record for begin, end in ranges for record in records(log_store.path, begin, end)]
+    found = classify(told, skip_backfill=skip_backfill)
     if found.change is Change.NOTHING:
         return Delta(upstream.name, after, through, None, 0, found.change)
-    log_store = upstream.store.changelog
-    count = log_store.count(after, through) if found.rows is None else found.rows
+    count = sum(log_store.count(*part) for part in ranges) if found.rows is None else found.rows
     if count > limit:
         # Records that the log no longer holds may have been corrections.
         change = found.change if found.rows is not None or skip_backfill else Change.REPLACED
         return Delta(upstream.name, after, through, None, count, change)
-    rows = log_store.read(after, through, skip_backfill=skip_backfill)
+    rows = log_store.read(after, through, skip_backfill=skip_backfill, live=True)
     corrections = BACKFILL in rows.column(ORIGIN).unique().to_pylist()
     change = Change.REPLACED if corrections else found.change
     delta = Delta(upstream.name, after, through, rows, rows.num_rows, change)

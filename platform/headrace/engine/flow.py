@@ -39,7 +39,7 @@ from headrace.sources.messages import Messages, read_once
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
 from headrace.spec.model import SourceTable, TableName
-from headrace.store.frontier import Offsets, merge_offsets
+from headrace.store.frontier import Offsets, earliest_offsets
 from headrace.store.tables import Head
 
 if TYPE_CHECKING:
@@ -129,8 +129,9 @@ class Flow:
         self._topics.ensure(names)
         frontier: Offsets = {}
         for table in self.tables:
-            if table.name in self.active:
-                frontier = merge_offsets(frontier, table.store.commit.offsets)
+            if table.name in self.active and table.spec.source is not None:
+                own = {table.spec.source.topic: table.store.commit.offsets.get(table.spec.source.topic, {})}
+                frontier = earliest_offsets(frontier, own)  # of two tables of one topic
         self.position = self._topics.starting(frontier, names) | self._topics.ends(self._gate.topics)
         self._read_to = self.position
         self._gate.reset()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 
 from headrace.engine.table import Table
-from headrace.store import logs
+from headrace.store import logs, versions
 
 log = logging.getLogger(__name__)
 
 
 def optimize(table: Table, *, bound: int) -> None:
-    """Merge small files of the changelog and the snapshot, and keep their logs short.
+    """Merge small files of the changelog and the snapshot, keep their logs short, and note versions.
 
     Args:
         bound: small files that a changelog or a partition of a snapshot may have.
@@ -25,6 +25,7 @@ def optimize(table: Table, *, bound: int) -> None:
         if merged:
             store.adopt(store.snapshot.newest())
             log.info("%s: merged %s files of the snapshot", table.name, merged)
+    versions.note(store.root, store.commit)
     logs.checkpoint(store.changelog.path)
     logs.checkpoint(store.snapshot.path)
     logs.clean(

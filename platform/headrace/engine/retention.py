@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace.catalog import Catalog
 from headrace.engine.table import Registry, Table
-from headrace.store import logs
+from headrace.store import logs, versions
 from headrace.store.schema import KIND, STREAM, arrow_schema
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,7 @@ def retain(
         )
         retained.save(store.root)
         store.use(retained)
+        versions.forget(store.root, through)
         files = store.changelog.remove(through)
         files += store.snapshot.vacuum(limits.vacuum, kept)
         logs.clean(store.snapshot.path, needed=min(whole, *kept), seconds=logs.LOG_SECONDS)

@@ -133,3 +133,13 @@ def flow_maker(
         )
 
     return make
+
+
+def open_tables(registry: Registry, catalog: Catalog) -> None:
+    """Open every table from what is on disk, and let the catalog know of it."""
+    for table in registry:
+        table.store.create(table.template, table.spec.definition)
+        table.store.open()
+        # An apply that was cut short: nobody knows the shape that the rows have.
+        table.begins_again = table.store.version > 0 and table.store.commit.template != table.template
+        catalog.register(table.spec, table.mode, table.mode_reason)

@@ -12,6 +12,7 @@ from headrace.engine import subscription, telling, views
 from headrace.engine.advance import Sessions
 from headrace.engine.alter import alter
 from headrace.engine.apply import Apply
+from headrace.engine.backfill import check_range
 from headrace.engine.cascade import Cascade
 from headrace.engine.catch_up import advance_beside
 from headrace.engine.deployment import Deployment
@@ -20,12 +21,13 @@ from headrace.engine.job_group import JobGroup
 from headrace.engine.loads import Loads
 from headrace.engine.proof import Proof
 from headrace.engine.refreshing import of_another_text
+from headrace.engine.rewinding import supervised
 from headrace.engine.rows import Span
 from headrace.engine.session import batch_session, build_session, flow_session
-from headrace.engine.startup import attempts, supervise
+from headrace.engine.startup import attempts, open_tables, supervise
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import TransientError
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
@@ -37,6 +39,7 @@ from headrace.results import (
     LoadResult,
     ParityResult,
     RefreshResult,
+    RewindResult,
     TableStatus,
     WorkflowStatus,
 )
@@ -46,11 +49,12 @@ from headrace.sources.topics import Topics
 from headrace.spec import Project
 from headrace.spec.alteration import Property
 from headrace.spec.edit import Edit, rollback
-from headrace.spec.partitions import label_range
 from headrace.store.frontier import Offsets
 from headrace.store.lease import Lease
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
@@ -123,12 +127,7 @@ class Warehouse:
 
     def _assemble(self, project: Project, registry: Registry) -> None:
         settings = self._settings
-        for table in registry:
-            table.store.create(table.template, table.spec.definition)
-            table.store.open()
-            # An apply that was cut short: nobody knows the shape that the rows have.
-            table.begins_again = table.store.version > 0 and table.store.commit.template != table.template
-            self._catalog.register(table.spec, table.mode, table.mode_reason)
+        open_tables(registry, self._catalog)
         self._topics = self._topics or Topics(settings.kafka_bootstrap)
         self._supervisor = supervise(
             project,
@@ -144,6 +143,16 @@ class Warehouse:
         )
         self._flows = self._supervisor.flows
         self._loads = Loads(project, settings, self._sessions, self._flows, self._topics, self._views)
+        self._proof = Proof(
+            self._sessions,
+            registry,
+            self._flows,
+            self._deployment.dsn,
+            self._topics,
+            settings.kafka_bootstrap,
+            settings.state / "scratch",
+            self._run_id,
+        )
         self._supervisor.held = self._loads.refuse
         self._registry = registry
         self._supervisor.start()
@@ -194,13 +203,7 @@ class Warehouse:
             SpecError: a bound of the wrong format, or start > end.
         """
         found = self._table(table)
-        if start is not None and end is not None:
-            label_range(found.spec, start, end)
-            if found.store.version and found.store.commit.template != found.template:
-                raise TerminalError(
-                    f"the definition of `{table}` changed since version {found.store.version}: a part of it "
-                    f"cannot follow the new text alone. Next: `headrace refresh {table} --all`"
-                )
+        check_range(found, start, end)
         with self._cancellable(progress):
             return self._refresh(found, start, end, progress)
 
@@ -209,7 +212,7 @@ class Warehouse:
     ) -> CascadeResult:
         """`refresh` of the range, then of what it touches downstream; a dry run only says what that is."""
         watch = self._ready().watch
-        proof = self._proof()
+        proof = self._proof
         work = Cascade(
             self.project,
             self._registry,
@@ -234,7 +237,7 @@ class Warehouse:
 
     def _refresh(self, table: Table, start: str | None, end: str | None, progress: Progress) -> RefreshResult:
         supervisor = self._ready()
-        result = self._proof().refresh(table, Span(start, end), progress=progress)
+        result = self._proof.refresh(table, Span(start, end), progress=progress)
         self._corrected(table, changed=bool(result.inserted or result.updated or result.deleted))
         if start is None and self._catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
             supervisor.resume(self._flow(table), table)
@@ -250,19 +253,6 @@ class Warehouse:
         """Bring a table that runs to its upstreams' present versions."""
         if table.spec.source is None and self._ready().runs(self._flow(table), table):
             self._advance(table)
-
-    def _proof(self) -> Proof:
-        assert self._topics is not None
-        return Proof(
-            self._sessions,
-            self._registry,
-            self._flows,
-            self._deployment.dsn,
-            self._topics,
-            self._settings.kafka_bootstrap,
-            self._settings.state / "scratch",
-            self._run_id,
-        )
 
     def verify(
         self,
@@ -283,8 +273,8 @@ class Warehouse:
         chosen = [self._table(n) for n in tables] if tables else list(self._registry)
         with self._cancellable(progress):
             if not repair:
-                return self._proof().verify(chosen, start=start, end=end, source=source, progress=progress)
-            return self._proof().repair(
+                return self._proof.verify(chosen, start=start, end=end, source=source, progress=progress)
+            return self._proof.repair(
                 [t for t in self._registry if t in chosen],
                 start=start,
                 end=end,
@@ -350,6 +340,16 @@ class Warehouse:
         """Let the table be what it was declared to be before."""
         name = self.project.table(table).name
         return self.apply(lambda p: rollback(p, name, self._catalog.former.newest(name)), progress=progress)
+
+    def rewind(
+        self, table: str, to: int | datetime, *, cascade: bool, dry_run: bool, progress: Progress
+    ) -> RewindResult:
+        """Bring the table, and with `cascade` what came of its later rows, back to how it was."""
+        supervisor, found = self._ready(), self._table(table)
+        self._loads.refuse()
+        with self._cancellable(progress):
+            work = supervised(supervisor, self._proof.topics, self._run_id)
+            return work.run(found, to, cascade=cascade, dry_run=dry_run, progress=progress)
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""

@@ -22,12 +22,15 @@ from headrace.results import (
     LoadResult,
     ParityResult,
     RefreshResult,
+    RewindResult,
     TableStatus,
     WorkflowStatus,
 )
 from headrace.spec.alteration import Property
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
     from headrace.spec import Project
@@ -76,6 +79,9 @@ class WarehouseApi(Protocol):
         progress: Progress,
     ) -> ApplyResult: ...
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult: ...
+    def rewind(
+        self, table: str, to: int | datetime, /, *, cascade: bool, dry_run: bool, progress: Progress
+    ) -> RewindResult: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def show(self) -> list[dict[str, Any]]: ...
     def load(self, source: str, *, progress: Progress) -> LoadResult: ...
@@ -100,7 +106,7 @@ def lane(statement: s.ParsedStatement) -> Lane:
             return "reads"
         case s.Refresh() | s.RefreshNew() | s.Verify() | s.Check() | s.LoadSource():
             return "jobs"
-        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply():
+        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply() | s.Rewind():
             return "jobs"
         case _:
             return "control"
@@ -162,6 +168,10 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
             return Outcome(encode(ApplyResult(dry_run=False, tables=[])))
         case s.Rollback(table=table):
             return Outcome(encode(warehouse.rollback(table, progress=progress)))
+        case s.Rewind(table=table, to=to, cascade=cascade, dry_run=dry_run):
+            return Outcome(
+                encode(warehouse.rewind(table, to, cascade=cascade, dry_run=dry_run, progress=progress))
+            )
         case s.Create() | s.AlterQuery() | s.Drop():
             edit = partial(_edit, statement)
             return Outcome(encode(warehouse.apply(edit, progress=progress)))

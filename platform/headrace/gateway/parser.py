@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import cast
 
 from sqlglot.tokens import Token
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor
+from headrace.gateway.moment import moment
 from headrace.gateway.queries import check_query
 from headrace.gateway.statements import (
     Alter,
@@ -28,6 +30,7 @@ from headrace.gateway.statements import (
     Refresh,
     RefreshNew,
     Resume,
+    Rewind,
     Rollback,
     Select,
     ShowDeadLetters,
@@ -152,7 +155,9 @@ class _Parser:
 
     def _alter(self) -> ParsedStatement:
         table = self._materialized()
-        match self.cursor.keyword(("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "ROLLBACK", "AS")):
+        match self.cursor.keyword(
+            ("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "REWIND", "ROLLBACK", "AS")
+        ):
             case "SUSPEND":
                 return Suspend(table)
             case "RESUME":
@@ -166,6 +171,8 @@ class _Parser:
                 return Alter(table, what, value)
             case "RESET":
                 return Alter(table, self._property(), None)
+            case "REWIND":
+                return self._rewind(table)
             case "ROLLBACK":
                 return Rollback(table)
             case _:
@@ -208,6 +215,26 @@ class _Parser:
         if dry_run:
             self.cursor.keywords("RUN")
         return True, dry_run
+
+    def _rewind(self, table: str) -> Rewind:
+        self.cursor.keywords("TO")
+        to: int | datetime
+        if self.cursor.keyword(("VERSION", "TIMESTAMP")) == "VERSION":
+            to = self.cursor.integer("a changelog version")
+        else:
+            token = self.cursor.peek()
+            text = self.cursor.string("a time in quotes, such as '2026-11-22 19:30:00'")
+            try:
+                to = moment(text)
+            except ValueError as error:
+                self.cursor.fail(
+                    str(error), "write '2026-11-22 19:30:00', in UTC, or with +02:00", token=token
+                )
+        cascade = self.cursor.accept("CASCADE")
+        dry_run = self.cursor.accept("DRY")
+        if dry_run:
+            self.cursor.keywords("RUN")
+        return Rewind(table, to, cascade, dry_run)
 
     def _verify(self) -> Verify:
         names: list[str] = []

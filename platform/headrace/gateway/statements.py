@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from headrace.spec.alteration import Property
@@ -84,6 +85,16 @@ class Rollback:
     """`ALTER … ROLLBACK`: the definition before the present one."""
 
     table: str
+
+
+@dataclass(frozen=True)
+class Rewind:
+    """`ALTER … REWIND TO`: a version, or the time (with a zone) whose newest version is meant."""
+
+    table: str
+    to: int | datetime
+    cascade: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +196,7 @@ ParsedStatement = (
     | Create
     | AlterQuery
     | Rollback
+    | Rewind
     | Drop
     | Apply
     | Refresh

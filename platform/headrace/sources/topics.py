@@ -42,9 +42,10 @@ class Topics:
 
     def ends(self, topics: Iterable[str]) -> Offsets:
         """The next offset of every partition."""
-        return {t: {p: high for p, (_, high) in parts.items()} for t, parts in self._marks(topics).items()}
+        return {t: {p: high for p, (_, high) in parts.items()} for t, parts in self.bounds(topics).items()}
 
-    def _marks(self, topics: Iterable[str]) -> dict[str, dict[int, tuple[int, int]]]:
+    def bounds(self, topics: Iterable[str]) -> dict[str, dict[int, tuple[int, int]]]:
+        """The first offset that every partition still holds, and the next one that it will have."""
         marks: dict[str, dict[int, tuple[int, int]]] = {}
         try:
             known = self._admin.list_topics(timeout=_TIMEOUT).topics
@@ -69,7 +70,7 @@ class Topics:
     def starting(self, frontier: Offsets, topics: Iterable[str]) -> Offsets:
         """Where to go on reading. Raises NeedsResync where Kafka no longer has what comes next."""
         start: Offsets = {}
-        for topic, parts in self._marks(topics).items():
+        for topic, parts in self.bounds(topics).items():
             start[topic] = {}
             for partition, (low, high) in parts.items():
                 offset = frontier.get(topic, {}).get(partition, 0)

@@ -7,6 +7,8 @@ ordinary Delta commits with the same record.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from headrace.errors import NeedsResync, TransientError
+from headrace.planner.lineage import NEWEST, Rewinds, live_ranges
 from headrace.store.closing import Closable
 from headrace.store.commits import Commit, latest, read_commit
 from headrace.store.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
@@ -34,7 +37,7 @@ from headrace.store.schema import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 CHECKPOINT_EVERY = 500
 """Commits between two checkpoints of the Delta log, where maintenance has made none meanwhile."""
@@ -57,6 +60,7 @@ class Changelog(Closable):
         self.arrow = arrow_schema(schema.logged)
         self.removed = 0
         """Retention has removed the changes up to this version; reads before it are refused."""
+        self.rewinds: Rewinds = ()
         self._table: DeltaTable | None = None
         self._seen = -1
 
@@ -190,17 +194,23 @@ class Changelog(Closable):
                 f"version {self.removed}"
             )
 
-    def read(self, after: int, through: int, *, skip_backfill: bool = False) -> pa.Table:
-        """Changes of versions `(after, through]`, in the driver: for small ranges. Raises as `check`."""
-        predicate = self._between(after, through) & (ds.field(ORIGIN) != TOMBSTONE)
+    def read(self, after: int, through: int, *, skip_backfill: bool = False, live: bool = False) -> pa.Table:
+        """Changes of versions `(after, through]`, in the driver: for small ranges. Raises as `check`.
+
+        Args:
+            live: without those that a rewind took back, and without its own; see `planner.lineage`.
+        """
+        ranges = live_ranges(self.rewinds, after, through) if live else [(after, through)]
+        predicate = self._within(ranges) & (ds.field(ORIGIN) != TOMBSTONE)
         if skip_backfill:
             predicate &= ds.field(ORIGIN) != BACKFILL
         found = self._open(after).to_pyarrow_dataset(schema=self.arrow).to_table(filter=predicate)
         return conform(found, self.arrow).sort_by(VERSION)
 
     @staticmethod
-    def _between(after: int, through: int) -> ds.Expression:
-        return (ds.field(VERSION) > after) & (ds.field(VERSION) <= through)
+    def _within(ranges: Sequence[tuple[int, int]]) -> ds.Expression:
+        terms = [(ds.field(VERSION) > after) & (ds.field(VERSION) <= through) for after, through in ranges]
+        return reduce(or_, terms, ds.scalar(False))
 
     def frame(
         self,
@@ -210,17 +220,21 @@ class Changelog(Closable):
         *,
         skip_backfill: bool = False,
         tombstones: bool = False,
+        live: bool = False,
     ) -> DataFrame:
         """Changes of versions `(after, through]` as a Spark frame. Raises as `check`.
 
         Args:
             tombstones: with the deletes of rows that were never held.
+            live: see `read`.
         """
         from pyspark.sql import functions as F
 
         frame = self.all_rows(spark)
         self.check(after)
-        frame = frame.where((F.col(VERSION) > after) & (F.col(VERSION) <= through))
+        frame = frame.where(
+            _in_ranges(live_ranges(self.rewinds, after, through) if live else [(after, through)])
+        )
         if not tombstones:
             frame = frame.where(F.col(ORIGIN) != TOMBSTONE)
         return frame.where(F.col(ORIGIN) != BACKFILL) if skip_backfill else frame
@@ -264,10 +278,17 @@ class Changelog(Closable):
         return len(vacuum(self.path, hours=hours, kept=[], record=maintenance(found[1])))
 
     def deletes(self, columns: list[str], predicate: ds.Expression | None) -> pa.Table:
-        """These columns of all deletes there are, tombstones included."""
-        deleted = ds.field(KIND) == DELETE
+        """These columns of all deletes that hold, tombstones included: none that a rewind took back."""
+        deleted = (ds.field(KIND) == DELETE) & self._within(live_ranges(self.rewinds, 0, NEWEST))
         dataset = DeltaTable(str(self.path)).to_pyarrow_dataset(schema=self.arrow)
         return dataset.to_table(columns, filter=deleted if predicate is None else deleted & predicate)
+
+    def delete_rows(self, spark: SparkSession) -> DataFrame:
+        """As `deletes`, all of them as a Spark frame, all columns."""
+        from pyspark.sql import functions as F
+
+        held = _in_ranges(live_ranges(self.rewinds, 0, NEWEST))
+        return self.all_rows(spark).where((F.col(KIND) == DELETE) & held)
 
     def count(self, after: int, through: int) -> int:
         """Number of change rows in versions `(after, through]`, tombstones included.
@@ -279,7 +300,7 @@ class Changelog(Closable):
         whole = sum(f.rows for f in files if f.low > after and f.high <= through)
         parts = [str(self.path / f.path) for f in files if f.low <= after or f.high > through]
         if parts:
-            whole += ds.dataset(parts).count_rows(filter=self._between(after, through))
+            whole += ds.dataset(parts).count_rows(filter=self._within([(after, through)]))
         return whole
 
     def page_end(self, after: int, through: int, rows: int) -> int:
@@ -292,3 +313,10 @@ class Changelog(Closable):
             if total >= rows:
                 return min(file.high, through)
         return through
+
+
+def _in_ranges(ranges: Sequence[tuple[int, int]]) -> Column:
+    from pyspark.sql import functions as F
+
+    terms = [(F.col(VERSION) > after) & (F.col(VERSION) <= through) for after, through in ranges]
+    return reduce(or_, terms, F.lit(False))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.planner.choice import Decision
+from headrace.planner.lineage import Rewinds
 from headrace.store.frontier import Offsets, Versions, decode_offsets
 
 _COMMIT = re.compile(r"\d{20}\.json")
@@ -26,7 +27,7 @@ MOST_RECORDS = 1_000
 HISTORY = 200
 """Newest commits of a table whose decisions are kept in mind."""
 
-CommitMode = Literal["create", "stream", "backfill", "compaction", "maintenance"]
+CommitMode = Literal["create", "stream", "backfill", "rewind", "compaction", "maintenance"]
 """`maintenance`: the commit changed files and no rows, and repeats the newest record there was."""
 
 
@@ -55,6 +56,7 @@ class Commit:
         loaded: changelog version of rows that came past the topic, which goes on after them: those of a bulk
             snapshot, or of a table that began again; 0 where there were none.
         loaded_at: where the topic goes on after them; empty for its beginning.
+        rewinds: changelog only: every rewind of the table so far; see `planner.lineage`.
     """
 
     table: str
@@ -76,6 +78,7 @@ class Commit:
     decision: dict[str, Any] = field(default_factory=dict)
     loaded: int = 0
     loaded_at: Offsets = field(default_factory=dict)
+    rewinds: Rewinds = ()
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -87,6 +90,7 @@ class Commit:
             raw[name] = decode_offsets(raw.get(name, {}))
         if raw.get("partitions") is not None:
             raw["partitions"] = tuple(raw["partitions"])
+        raw["rewinds"] = tuple((at, to) for at, to in raw.get("rewinds", ()))
         return cls(**{k: v for k, v in raw.items() if k in cls.__dataclass_fields__})
 
     @property
@@ -105,14 +109,20 @@ def log_versions(table: Path) -> list[int]:
 
 def read_commit(table: Path, version: int) -> Commit | None:
     """The record of one Delta version, or None where headrace did not write it."""
+    return read_entry(table, version)[1]
+
+
+def read_entry(table: Path, version: int) -> tuple[int, Commit | None]:
+    """When one Delta version was committed, milliseconds since 1970, and what `read_commit` gives."""
     path = table / "_delta_log" / f"{version:020d}.json"
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if '"commitInfo"' not in line:
                 continue
-            text = json.loads(line).get("commitInfo", {}).get("userMetadata")
-            return Commit.decode(text) if text and text.startswith("{") else None
-    return None
+            told = json.loads(line).get("commitInfo", {})
+            text = told.get("userMetadata")
+            return told.get("timestamp", 0), Commit.decode(text) if text and text.startswith("{") else None
+    return 0, None
 
 
 def history(table: Path) -> Iterator[tuple[int, Commit]]:

@@ -82,9 +82,7 @@ class Deletes:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Key columns and `_seq` of every delete, a key possibly more than once."""
-        from pyspark.sql import functions as F
-
-        rows = self._changelog.all_rows(spark).where(F.col(KIND) == DELETE).select(*self._schema.names)
+        rows = self._changelog.delete_rows(spark).select(*self._schema.names)
         if not DeltaTable.is_deltatable(str(self.path)):
             return rows
         return rows.unionByName(spark.read.format("delta").load(str(self.path)).select(*self._schema.names))

@@ -21,6 +21,16 @@ def merge_offsets(old: Mapping[str, Mapping[int, int]], new: Mapping[str, Mappin
     return merged
 
 
+def earliest_offsets(old: Mapping[str, Mapping[int, int]], new: Mapping[str, Mapping[int, int]]) -> Offsets:
+    """The earlier of both cuts. Of a topic that both name, a partition that one lacks is at its beginning."""
+    found: Offsets = {topic: dict(parts) for topic, parts in old.items()}
+    for topic, parts in new.items():
+        had = found.get(topic)
+        known = parts if had is None else {p: min(o, had[p]) for p, o in parts.items() if p in had}
+        found[topic] = dict(known)
+    return found
+
+
 def decode_offsets(raw: Mapping[str, Mapping[str, int]]) -> Offsets:
     """Offsets from JSON, whose keys are strings."""
     return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in raw.items()}

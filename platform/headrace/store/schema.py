@@ -17,7 +17,7 @@ VERSION = "_version"
 SEQUENCE = "_seq"
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
-STREAM, BACKFILL, TOMBSTONE = "stream", "backfill", "tombstone"
+STREAM, BACKFILL, REWIND, TOMBSTONE = "stream", "backfill", "rewind", "tombstone"
 """Origins of a change row. A tombstone only remembers the sequence of a delete whose row was never held:
 it changes nothing, and no reader of changes sees it."""
 

@@ -75,6 +75,11 @@ class Snapshot(Closable):
                 return pin
         raise NeedsResync(f"no snapshot of {self.path} at or before version {version} is left")
 
+    def oldest_readable(self) -> int:
+        """The oldest changelog version whose rows a whole pin, and the changes after it, still give."""
+        pins = [c for delta, c in history(self.path) if self.retained.whole(delta)]
+        return min((max(c.through, c.version) for c in pins if c.version >= self.retained.removed), default=0)
+
     def replaced_before(self, moment: float) -> int:
         """The oldest Delta version that was still the newest after `moment` (seconds since 1970)."""
         log, oldest = self.path / "_delta_log", -1

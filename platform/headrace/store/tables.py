@@ -133,6 +133,7 @@ class StoredTable:
         if found is None:
             raise FileNotFoundError(f"{self.changelog.path} does not exist")
         self._commit = found[1]
+        self.changelog.rewinds = self._commit.rewinds
         self.changelog.refresh()
         self.use(Retained.load(self.root))
         self.deletes.forget()
@@ -203,7 +204,10 @@ class StoredTable:
         commit = self._counted(commit, Counter(changes.column(KIND).to_pylist()), miscounted)
         commit = replace(commit, partitions=self._labels(changes))
         self.changelog.append(changes, commit, origin=origin, tombstones=tombstones)
-        if self.schema.sequenced:
+        self.changelog.rewinds = commit.rewinds
+        if commit.mode == "rewind":
+            self.deletes.forget()  # of those known it has taken some back
+        elif self.schema.sequenced:
             self.deletes.add(changes, tombstones)
         with self._lock:
             self._tail.add(changes, commit.version)
@@ -245,7 +249,8 @@ class StoredTable:
 
     def _counted(self, commit: Commit, kinds: Mapping[str, int], miscounted: int = 0) -> Commit:
         rows = self._commit.rows + miscounted + kinds.get(INSERT, 0) - kinds.get(DELETE, 0)
-        return replace(commit, rows=rows, kinds=dict(kinds))
+        rewinds = commit.rewinds or self._commit.rewinds
+        return replace(commit, rows=rows, kinds=dict(kinds), rewinds=rewinds)
 
     def _labels(self, changes: pa.Table) -> tuple[str | None, ...] | None:
         """The partitions of these rows, old places of moved ones too; None where they are many."""
@@ -279,6 +284,7 @@ class StoredTable:
             self.changelog.append(changes, commit, origin=origin, tombstones=buried)
         else:
             self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
+        self.changelog.rewinds = commit.rewinds
         self.deletes.forget()
         with self._lock:
             self._commit = commit

@@ -1,0 +1,91 @@
+"""`headrace rewind`: a table, and what came of its later rows, back to how it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli import progress
+from headrace.cli.errors import UsageError
+from headrace.cli.options import Json, Project, Table, load_settings
+from headrace.cli.output import note, print_columns, print_json
+
+if TYPE_CHECKING:
+    from headrace.gateway.client import GatewayClient
+
+
+def rewind(
+    table: Table,
+    to_version: Annotated[
+        int | None, typer.Option("--to-version", metavar="N", help="A changelog version.", show_default=False)
+    ] = None,
+    to_time: Annotated[
+        str | None,
+        typer.Option(
+            "--to-time",
+            metavar="TIME",
+            help="'YYYY-MM-DD HH:MM:SS', in UTC or with an offset: the newest version of then.",
+            show_default=False,
+        ),
+    ] = None,
+    cascade: Annotated[bool, typer.Option("--cascade", help="With what came of its later rows.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    project: Project = None,
+    as_json: Json = False,
+) -> None:
+    """Bring a table back to how it was, rows and frontier.
+
+    Nothing is lost: it is a new version. The tables are suspended afterwards; resumed they go on from where
+    they were then, a stg table by reading its topic again.
+    """
+    if (to_version is None) == (to_time is None):
+        raise UsageError("pass one of --to-version and --to-time")
+    to = f"VERSION {to_version}" if to_version is not None else f"TIMESTAMP '{to_time}'"
+    text = f"ALTER MATERIALIZED TABLE {table} REWIND TO {to}"
+    text += (" CASCADE" if cascade else "") + (" DRY RUN" if dry_run else "")
+    with _client(project) as client:
+        result = progress.run(client, text).result
+    if as_json:
+        print_json(result)
+        return
+    _show(result)
+
+
+def _client(project: Any) -> GatewayClient:
+    from headrace.gateway.client import GatewayClient
+
+    return GatewayClient(load_settings(project))
+
+
+def _show(result: dict[str, Any]) -> None:
+    print_columns(
+        ("table", "from", "to", "committed", "inserted", "updated", "deleted", "frontier"),
+        [
+            (
+                t["table"],
+                t["from_version"],
+                t["to_version"],
+                t["committed_at"][:19].replace("T", " "),
+                t["inserted"],
+                t["updated"],
+                t["deleted"],
+                _frontier(t["frontier"]),
+            )
+            for t in result["tables"]
+        ],
+    )
+    if result["dry_run"]:
+        note("nothing was changed: leave out --dry-run")
+    elif not result["suspended"]:
+        note("it stands there already, nothing was changed")
+    for name in result["suspended"]:
+        note(f"{name} is suspended: `headrace resume {name}` lets it go on from there")
+
+
+def _frontier(frontier: dict[str, Any]) -> str:
+    """`topic:partition@offset` or `table@version`, each."""
+    parts = []
+    for name, at in frontier.items():
+        parts += [f"{name}:{p}@{o}" for p, o in at.items()] if isinstance(at, dict) else [f"{name}@{at}"]
+    return ", ".join(parts)
