@@ -244,6 +244,11 @@ class FakeWarehouse:
             raise UnknownName(f"no table `{table}`")
         return {"table": table, "columns": [{"name": "id", "type": "bigint"}]}
 
+    def partitions(self, table: str) -> list[dict[str, Any]]:
+        if table != "stg.orders":
+            raise TerminalError(f"`{table}` has no partitions by time")
+        return [{"label": "2026112209", "outcome": "EQUAL"}]
+
     def show(self) -> list[dict[str, Any]]:
         return [{"table": "stg.orders", "state": "RUNNING"}]
 

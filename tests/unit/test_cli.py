@@ -104,6 +104,9 @@ def test_two_columns_of_one_name_are_not_lost_in_json(cli: Cli, gateway: Gateway
 
 def test_other_statements_through_sql(cli: Cli) -> None:
     assert "stg.orders" in cli("sql", "SHOW MATERIALIZED TABLES")
+    assert "EQUAL" in cli("sql", "SHOW PARTITIONS stg.orders")
+    cli("sql", "SHOW PARTITIONS stg.users", code=1)
+    assert "no partitions" in cli.stderr
     assert json.loads(cli("sql", "DESCRIBE MATERIALIZED TABLE stg.orders", "--json"))["table"] == "stg.orders"
 
 
@@ -430,7 +433,7 @@ def test_status(
     out = cli("status", code=code)
     assert ["kafka", service, "1", "2", "3", "MiB"] in [line.split() for line in out.splitlines()]
     row = next(line for line in out.splitlines() if line.startswith("stg.orders"))
-    assert row.split() == f"stg.orders CONTINUOUS {table} ROW 10 s 1.5 s 2 7 – 0".split()
+    assert row.split() == f"stg.orders CONTINUOUS {table} ROW 10 s 1.5 s – 2 7 – 0".split()
     assert "stg.orders: why\\nnot" in out and "stg.orders: reader `audit` is abandoned" in out
     found = json.loads(cli("status", "--json", code=code))
     assert found["tables"][0]["measured_freshness"] == 1.5 and found["services"][0]["name"] == "kafka"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from headrace.orchestration.lineage import asset_key
 from headrace.orchestration.partitions import partitions_of
 from headrace.orchestration.statements import LabelRange
 from headrace.orchestration.streams import MOST_EVENTS, Report, Seen
-from headrace.results import TableStatus
+from headrace.results import CompletePartition, TableStatus
 from headrace.spec import TableSpec, load_project
 
 NOW = datetime(2026, 11, 20, 13, 30, tzinfo=UTC)
@@ -42,21 +43,45 @@ def status(**fields: object) -> TableStatus:
     return TableStatus.model_validate(known | fields)
 
 
+def complete(*labels: str, first: int = 1, **fields: object) -> list[CompletePartition]:
+    """Partitions with outcomes, one after the other."""
+    known: dict[str, object] = {
+        "outcome": "COMPLETE", "watermark": NOW, "completed_at": NOW, "finished_at": NOW, "runs": 1,
+        "reopened": 0, "detail": "", "version": 7,
+    }  # fmt: skip
+    found = [known | fields | {"label": label, "turn": t} for t, label in enumerate(labels, start=first)]
+    return [CompletePartition.model_validate(f) for f in found]
+
+
+HOURS = ("2026112010", "2026112011", "2026112012")
+
+
 class Tick:
     """One evaluation over `dws.user_hour`."""
 
     def __init__(
-        self, spec: TableSpec, told: TableStatus, seen: Seen, rows: dict[str, int], now: datetime = NOW
+        self,
+        spec: TableSpec,
+        told: TableStatus,
+        seen: Seen,
+        rows: dict[str, int],
+        now: datetime = NOW,
+        completed: Sequence[CompletePartition] = (),
     ) -> None:
         self.counted: list[LabelRange] = []
+        self.asked = 0
 
         def count(_: TableSpec, labels: LabelRange) -> dict[str, int]:
             self.counted.append(labels)
             return rows
 
+        def show(_: TableSpec) -> list[CompletePartition]:
+            self.asked += 1
+            return list(completed)
+
         partitions = partitions_of(spec, date(2026, 11, 20))
         asset = dg.AssetSpec(asset_key(spec.name), partitions_def=partitions)
-        report = Report(now, count)
+        report = Report(now, count, show)
         self.seen = report.table(spec, asset, told, seen)
         self.observations = [e for e in report.events if isinstance(e, dg.AssetObservation)]
         self.materialized = [e.partition for e in report.events if isinstance(e, dg.AssetMaterialization)]
@@ -64,19 +89,21 @@ class Tick:
 
 
 def test_first_sight(spec: TableSpec) -> None:
-    tick = Tick(spec, status(), Seen(), {"2026112010": 4, "2026112012": 5})
+    rows, before = {"2026112010": 4, "2026112012": 5}, "2026111923"  # Dagster's partitions begin later
+    tick = Tick(spec, status(outcomes=4), Seen(), rows, completed=complete(before, *HOURS))
     [observation] = tick.observations
     assert observation.metadata["version"].value == 7
     assert observation.metadata["freshness_seconds"].value == 1.5
-    assert tick.materialized == ["2026112010", "2026112011", "2026112012"]
+    assert tick.materialized == list(HOURS)
     assert [e.metadata["dagster/partition_row_count"].value for e in tick.events[1:]] == [4, 0, 5]
-    assert tick.counted == [LabelRange("2026112000", "2026112012")]
+    assert tick.counted == [LabelRange("2026112010", "2026112012")]
 
 
 def test_nothing_new_is_nothing_reported(spec: TableSpec) -> None:
-    seen = Tick(spec, status(), Seen(), {"2026112010": 4}).seen
-    later = Tick(spec, status(), seen, {}, NOW + timedelta(seconds=30))
-    assert later.events == [] and later.counted == []
+    completed = complete(*HOURS)
+    seen = Tick(spec, status(outcomes=3), Seen(), {}, completed=completed).seen
+    later = Tick(spec, status(outcomes=3), seen, {}, NOW + timedelta(seconds=30), completed)
+    assert later.events == [] and later.counted == [] and later.asked == 0
 
 
 def test_a_commit_is_observed(spec: TableSpec) -> None:
@@ -113,15 +140,25 @@ def test_a_table_without_partitions_is_materialized_each_hour_while_it_is_fresh(
     assert Tick(spec, late, first.seen, {}, NOW + timedelta(minutes=60)).materialized == []
 
 
-def test_an_hour_is_complete_once_the_stream_is_past_it(spec: TableSpec) -> None:
-    seen = Tick(spec, status(), Seen(), {"2026112010": 4}).seen
-    turn = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
-    assert Tick(spec, status(), seen, {}, turn + timedelta(seconds=59)).materialized == []
-    lagging = status(lag=3, measured_freshness=600.0)
-    assert Tick(spec, lagging, seen, {}, turn + timedelta(minutes=9)).materialized == []
-    done = Tick(spec, lagging, seen, {"2026112013": 6}, turn + timedelta(minutes=10))
-    assert done.materialized == ["2026112013"]
-    assert done.counted == [LabelRange("2026112013", "2026112013")]
+def test_each_outcome_is_reported_once_and_says_what_came_of_it(spec: TableSpec) -> None:
+    known = complete(*HOURS)
+    seen = Tick(spec, status(outcomes=3), Seen(), {}, completed=known).seen
+    [late] = complete(HOURS[0], first=5, outcome="REPAIRED", detail="2 inserted", reopened=1)
+    [waiting] = complete("2026112014", outcome="WAITING", finished_at=None)
+    known = [late, *known[1:], *complete("2026112013", first=4), waiting.model_copy(update={"turn": 0})]
+    done = Tick(spec, status(outcomes=5), seen, {"2026112013": 6}, completed=known)
+    assert done.materialized == ["2026112013", "2026112010"]
+    metadata = done.events[-1].metadata
+    assert (metadata["outcome"].value, metadata["detail"].value) == ("REPAIRED", "2 inserted")
+    assert (metadata["reopened"].value, metadata["watermark"].value) == (1, NOW.timestamp())
+    assert done.counted == [LabelRange("2026112010", "2026112013")]
+    assert Tick(spec, status(outcomes=5), done.seen, {}, completed=known).events == []
+
+
+def test_a_table_on_a_schedule_reports_its_complete_partitions_alone(spec: TableSpec) -> None:
+    told = status(mode="INCREMENTAL", outcomes=3)
+    tick = Tick(spec, told, Seen(), {}, completed=complete(*HOURS))
+    assert tick.observations == [] and tick.materialized == list(HOURS)
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "FAILED", "NEEDS RESYNC", "INITIALIZING"])
@@ -133,13 +170,13 @@ def test_a_table_that_does_not_run_is_only_observed(spec: TableSpec, state: str)
 
 
 def test_a_long_history_is_reported_in_parts(spec: TableSpec) -> None:
-    now = NOW + timedelta(days=40)
-    rows = {"2026112000": 1}
-    first = Tick(spec, status(), Seen(), rows, now)
+    days = [NOW + timedelta(hours=h) for h in range(MOST_EVENTS + 100)]
+    known = complete(*(f"{day:%Y%m%d%H}" for day in days))
+    told = status(outcomes=len(known))
+    first = Tick(spec, told, Seen(), {}, completed=known)
     assert len(first.events) == MOST_EVENTS
-    second = Tick(spec, status(), first.seen, rows, now + timedelta(seconds=30))
-    assert second.materialized[0] > first.materialized[-1]
-    assert len({*first.materialized, *second.materialized}) == 40 * 24 + 13
+    second = Tick(spec, told, first.seen, {}, NOW + timedelta(seconds=30), known)
+    assert [*first.materialized, *second.materialized] == [p.label for p in known]
 
 
 def sensor_of(defs: dg.Definitions) -> dg.SensorDefinition:
@@ -165,10 +202,11 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
     gateway, project = FakeGateway(), write_project(tmp_path)
     connect(monkeypatch, project, gateway)
     gateway.status = [
-        status().model_dump(),
+        status(outcomes=3).model_dump(mode="json"),
         status(table="dws.user_total", mode="FULL").model_dump(),
         status(table="dws.dropped").model_dump(),
     ]
+    gateway.results["SHOW PARTITIONS dws.user_hour"] = [p.model_dump(mode="json") for p in complete(*HOURS)]
     gateway.tables["SELECT logdate AS label"] = counts({"2026112010": 2})
     defs = build_definitions(project)
     tick = evaluate(defs)
@@ -178,9 +216,10 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
         ("dws/user_hour", "AssetMaterialization"),
         ("dws/user_total", "AssetObservation"),  # its runs materialize it
     }
-    assert len(gateway.submitted) == 1
+    assert {e.partition for e in tick.asset_events} == {None, *HOURS}
+    assert len(gateway.submitted) == 2
     evaluate(defs, tick.cursor)
-    assert len(gateway.submitted) == 1
+    assert len(gateway.submitted) == 2
 
 
 def test_no_gateway_is_a_skipped_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

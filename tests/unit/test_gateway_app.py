@@ -140,6 +140,7 @@ def test_what_a_statement_calls(
 
 def test_answers_of_the_other_statements(client: GatewayClient, gateway: Gateway) -> None:
     gateway.warehouse.letters = [{"table": "stg.users", "offset": 3, "payload": b"\xff"}]
+    assert client.run("SHOW PARTITIONS stg.orders").result == [{"label": "2026112209", "outcome": "EQUAL"}]
     assert client.run("SHOW MATERIALIZED TABLES").result == [{"table": "stg.orders", "state": "RUNNING"}]
     assert client.run("EXPLAIN MATERIALIZED TABLE stg.orders").result["strategy"] == "ROW"
     assert client.run("DESCRIBE MATERIALIZED TABLE stg.orders").result["columns"][0]["name"] == "id"

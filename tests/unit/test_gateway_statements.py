@@ -19,6 +19,7 @@ DAY = s.Labels("2024010100", "2024010123")
     [
         ("SHOW MATERIALIZED TABLES", s.ShowTables()),
         ("show materialized tables ; ;", s.ShowTables()),
+        ("SHOW PARTITIONS dws.user_hour", s.ShowPartitions("dws.user_hour")),
         ("SHOW DEAD LETTERS", s.ShowDeadLetters(None)),
         ("SHOW DEAD LETTERS stg.users", s.ShowDeadLetters("stg.users")),
         ("DESCRIBE MATERIALIZED TABLE dws.user_hour", s.Describe("dws.user_hour")),

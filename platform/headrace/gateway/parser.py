@@ -34,6 +34,7 @@ from headrace.gateway.statements import (
     Rollback,
     Select,
     ShowDeadLetters,
+    ShowPartitions,
     ShowReaders,
     ShowTables,
     ShowWorkflows,
@@ -109,7 +110,9 @@ class _Parser:
         return branches[word]()
 
     def _show(self) -> ParsedStatement:
-        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS", "WORKFLOWS")):
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS", "PARTITIONS", "WORKFLOWS")):
+            case "PARTITIONS":
+                return ShowPartitions(self._table())
             case "WORKFLOWS":
                 return ShowWorkflows()
             case "MATERIALIZED":

@@ -28,6 +28,13 @@ class ShowTables:
 
 
 @dataclass(frozen=True)
+class ShowPartitions:
+    """The complete partitions of a table."""
+
+    table: str
+
+
+@dataclass(frozen=True)
 class ShowDeadLetters:
     table: str | None
 
@@ -185,6 +192,7 @@ class LoadSource:
 ParsedStatement = (
     Select
     | ShowTables
+    | ShowPartitions
     | ShowDeadLetters
     | ShowReaders
     | DropReader

@@ -1,9 +1,9 @@
 """Tables in Dagster: what the warehouse server does with them is reported without a run.
 
 The sensor turns their status into events: an observation where one moved, with declared and measured
-freshness as numbers, which Dagster plots; and of one that streams a materialization of each partition once it
-is complete (of a table without partitions, each hour). More often would hurt: Dagster shows check results
-only until the next materialization.
+freshness as numbers, which Dagster plots; and a materialization of each partition once it is complete and
+what it then runs has ended, again where late data has opened it since; of a stream without partitions, each
+hour. More often would hurt: Dagster shows check results only until the next materialization.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -20,19 +20,18 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from headrace.errors import HeadraceError
 from headrace.orchestration.assets import rows_by_label
 from headrace.orchestration.gateway import GatewayResource
-from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions, closed_labels
+from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions
 from headrace.orchestration.statements import LabelRange
-from headrace.results import TableStatus
+from headrace.results import CompletePartition, TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
 
 INTERVAL_SECONDS = 30
-# From a commit in the database to a stream that counts it as lag.
-GRACE = timedelta(seconds=60)
 MOST_EVENTS = 500  # a tick: the daemon stores them one by one
 PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
 
 Event = dg.AssetMaterialization | dg.AssetObservation
 CountRows = Callable[[TableSpec, LabelRange], dict[str, int]]
+ShowPartitions = Callable[[TableSpec], list[CompletePartition]]
 
 
 class Seen(BaseModel):
@@ -43,10 +42,11 @@ class Seen(BaseModel):
     error: str | None = None
     freshness: float | None = None  # to keep
     materialized: float = 0.0  # seconds since the epoch; of a table without partitions
-    closed: str | None = None  # label up to which partitions were reported complete
+    turn: int = 0  # the last outcome of a complete partition that was reported
 
 
 _CURSOR = TypeAdapter(dict[str, Seen])
+_COMPLETED = TypeAdapter(list[CompletePartition])
 
 
 @dataclass
@@ -55,6 +55,7 @@ class Report:
 
     now: datetime
     count_rows: CountRows
+    completed: ShowPartitions
     events: list[Event] = field(default_factory=list)
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_SECONDS)
 
@@ -64,14 +65,14 @@ class Report:
         if new != seen:
             self.events.append(dg.AssetObservation(asset.key, metadata=_metadata(status)))
             seen = new
-        streams = status.mode == RefreshMode.CONTINUOUS
-        if not streams or status.state != "RUNNING" or status.version < 0:
+        if status.state != "RUNNING" or status.version < 0:
             return seen
+        streams = status.mode == RefreshMode.CONTINUOUS
         partitions = asset.partitions_def
         assert partitions is None or isinstance(partitions, Partitions)
         if partitions is not None:
-            seen.closed = self._close(spec, asset.key, partitions, status, seen.closed)
-        elif _is_fresh(status):
+            seen.turn = self._close(spec, asset.key, partitions, status, seen.turn)
+        elif streams and _is_fresh(status):
             at = self.now.timestamp()
             if at - seen.materialized >= WHOLE_TABLE_PERIOD.total_seconds():
                 self.events.append(dg.AssetMaterialization(asset.key, metadata=_metadata(status)))
@@ -79,27 +80,29 @@ class Report:
         return seen
 
     def _close(
-        self,
-        spec: TableSpec,
-        key: dg.AssetKey,
-        partitions: Partitions,
-        status: TableStatus,
-        closed: str | None,
-    ) -> str | None:
-        """Reports the partitions that are complete by now; returns the last one reported."""
+        self, spec: TableSpec, key: dg.AssetKey, partitions: Partitions, status: TableStatus, turn: int
+    ) -> int:
+        """Reports the partitions with an outcome after `turn`, in order; returns the last turn reported."""
         room = MOST_EVENTS - len(self.events)
-        until = _complete_until(status, self.now)
-        if until is None or room <= 0 or time.monotonic() > self.deadline:
-            return closed
-        if not (labels := closed_labels(partitions, until=until, after=closed)):
-            return closed
-        rows = self.count_rows(spec, LabelRange(labels[0], labels[-1]))
-        if closed is None:  # before its first rows the table had nothing to complete
-            labels = [label for label in labels if label >= min(rows)] if rows else labels[-1:]
-        for label in labels[:room]:
-            metadata = {"dagster/partition_row_count": rows.get(label, 0), "version": status.version}
-            self.events.append(dg.AssetMaterialization(key, partition=label, metadata=metadata))
-        return labels[:room][-1]
+        if status.outcomes <= turn or room <= 0 or time.monotonic() > self.deadline:
+            return turn
+        found = sorted((p for p in self.completed(spec) if p.turn > turn), key=lambda p: p.turn)[:room]
+        first = partitions.start.strftime(partitions.fmt)
+        shown = [p for p in found if p.label >= first]  # Dagster knows no partition before
+        labels = [p.label for p in shown]
+        rows = self.count_rows(spec, LabelRange(min(labels), max(labels))) if shown else {}
+        for partition in shown:
+            metadata: dict[str, Any] = {
+                "dagster/partition_row_count": rows.get(partition.label, 0),
+                "version": partition.version,
+                "watermark": dg.MetadataValue.timestamp(partition.watermark),
+                "outcome": partition.outcome,
+                "reopened": partition.reopened,
+            }
+            if partition.detail:
+                metadata["detail"] = partition.detail
+            self.events.append(dg.AssetMaterialization(key, partition=partition.label, metadata=metadata))
+        return found[-1].turn if found else turn
 
 
 def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.SensorDefinition:
@@ -109,7 +112,7 @@ def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.S
         name="streams",
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports freshness, version and frontier of tables, and complete partitions of streams.",
+        description="Reports freshness, version, frontier and complete partitions of tables.",
     )
     def streams(
         context: dg.SensorEvaluationContext, gateway: GatewayResource
@@ -117,7 +120,13 @@ def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.S
         cursor = _read_cursor(context.cursor)
         try:
             with gateway.client() as client:
-                report = Report(datetime.now(UTC), lambda spec, labels: rows_by_label(client, spec, labels))
+                report = Report(
+                    datetime.now(UTC),
+                    lambda spec, labels: rows_by_label(client, spec, labels),
+                    lambda spec: _COMPLETED.validate_python(
+                        client.run(f"SHOW PARTITIONS {spec.name}").result
+                    ),
+                )
                 for status in client.status():
                     if status.table not in tables:
                         continue
@@ -143,15 +152,6 @@ def _is_fresh(status: TableStatus) -> bool:
     if status.lag == 0 or status.declared_freshness is None:
         return True
     return status.measured_freshness is not None and status.measured_freshness <= status.declared_freshness
-
-
-def _complete_until(status: TableStatus, now: datetime) -> datetime | None:
-    """Commit time up to which the table has everything; None where that is not known."""
-    if status.lag == 0:
-        return now - GRACE
-    if status.measured_freshness is None:
-        return None
-    return now - max(GRACE, timedelta(seconds=status.measured_freshness))
 
 
 def _shown(status: TableStatus) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from headrace.store.schema import (
 )
 from headrace.store.snapshot import Pin, Snapshot
 from headrace.store.tail import Tail, TailView
+from headrace.store.watermark import Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,6 +98,7 @@ class StoredTable:
         self._pin = Pin(0, 0, 0)
         self._index: SnapshotIndex | None = None
         self._cold_through = -1
+        self.watermark = Watermark()
         self.fits = True
         """Whether its columns on disk are those of its schema: else no row can be read."""
 
@@ -134,6 +136,7 @@ class StoredTable:
             raise FileNotFoundError(f"{self.changelog.path} does not exist")
         self._commit = found[1]
         self.changelog.rewinds = self._commit.rewinds
+        self.watermark.move(self.version, self._commit.watermark_ms)
         self.changelog.refresh()
         self.use(Retained.load(self.root))
         self.deletes.forget()
@@ -206,6 +209,7 @@ class StoredTable:
         self.changelog.append(changes, commit, origin=origin, tombstones=tombstones)
         self.changelog.rewinds = commit.rewinds
         if commit.mode == "rewind":
+            self.watermark.go_back(commit.version, commit.watermark_ms)
             self.deletes.forget()  # of those known it has taken some back
         elif self.schema.sequenced:
             self.deletes.add(changes, tombstones)
@@ -250,7 +254,8 @@ class StoredTable:
     def _counted(self, commit: Commit, kinds: Mapping[str, int], miscounted: int = 0) -> Commit:
         rows = self._commit.rows + miscounted + kinds.get(INSERT, 0) - kinds.get(DELETE, 0)
         rewinds = commit.rewinds or self._commit.rewinds
-        return replace(commit, rows=rows, kinds=dict(kinds), rewinds=rewinds)
+        time = commit.watermark_ms if commit.mode == "rewind" else self.watermark.newest
+        return replace(commit, rows=rows, kinds=dict(kinds), rewinds=rewinds, watermark_ms=time)
 
     def _labels(self, changes: pa.Table) -> tuple[str | None, ...] | None:
         """The partitions of these rows, old places of moved ones too; None where they are many."""
