@@ -84,6 +84,15 @@ class RefreshResult(BaseModel):
     seconds: float
 
 
+class ImmutableResult(BaseModel):
+    """`ALTER … SET IMMUTABLE WHERE` and `RESET IMMUTABLE`."""
+
+    table: str
+    before: str = Field(description="partitions with a lesser label stay as they are; empty for none")
+    was: str = Field(description="the bound before")
+    refreshed: RefreshResult | None = Field(default=None, description="set where partitions were opened")
+
+
 class LoadResult(BaseModel):
     """`LOAD SOURCE`: a source's bulk snapshot, or why its connector must read it."""
 
@@ -128,6 +137,7 @@ class ParityResult(BaseModel):
     frontier: dict[str, Any] = {}
     position: str | None = None
     partitions: list[str] = Field(default=[], description="partitions that differ")
+    immutable_before: str = Field(default="", description="partitions before it were not compared")
     sample: list[DifferingRow] = []
     seconds: float = 0.0
     error: str | None = None

@@ -19,6 +19,7 @@ from headrace.declared import deployed_tables
 from headrace.engine.apply import Apply, steps
 from headrace.engine.assemble import assemble
 from headrace.engine.compaction import compact
+from headrace.engine.immutable import protect
 from headrace.engine.table import Registry
 from headrace.errors import ConstraintViolated, NeedsResync, TerminalError, TransientError
 from headrace.progress import Progress
@@ -272,3 +273,38 @@ def test_killed_in_the_middle_it_is_done_by_the_next_apply(
     assert told(result)[PAID] == ("LOGIC", True)
     assert len(warehouse.rows(PAID)) == 9
     applying.goes_on()
+
+
+def by_user(clauses: str = "") -> str:
+    return LAYERS["dws/by_user"].replace(" AS SELECT", f" {clauses} AS SELECT", 1)
+
+
+def test_another_text_from_a_time_on_keeps_what_was_before(applying: Applying) -> None:
+    warehouse = applying.warehouse
+    before = [row for row in warehouse.rows(BY_USER) if row[1] < HOURS[1]]
+    start = "START_MODE = FROM_TIMESTAMP('2026-11-20 11:00:00')"
+    text = by_user(start).replace("sum(amount)", "sum(-amount)")
+    result = applying.apply({"dws/by_user": text})
+    assert told(result) == {BY_USER: ("LOGIC", False)}
+    assert result.tables[0].what == ["query", "START_MODE"]
+    rows = warehouse.rows(BY_USER)
+    assert [row for row in rows if row[1] < HOURS[1]] == before
+    assert {row[3] < 0 for row in rows if row[1] >= HOURS[1]} == {True}
+    assert warehouse.verify(BY_USER).immutable_before == HOURS[1]
+    applying.goes_on()
+    assert [row for row in warehouse.rows(BY_USER) if row[1] < HOURS[1]] == before
+    warehouse.open()
+    applying.apply({"dws/by_user": by_user()})  # the bound stays
+    assert [row for row in warehouse.rows(BY_USER) if row[1] < HOURS[1]] == before
+    warehouse.assert_parity()
+
+
+def test_immutable_partitions_are_not_lost_to_other_columns(applying: Applying) -> None:
+    warehouse = applying.warehouse
+    protect(warehouse.table(BY_USER), HOURS[1], run_id="test")
+    rows = warehouse.rows(BY_USER)
+    text = by_user().replace("count(*) AS cnt", "count(*) AS cnt, max(amount) AS most")
+    with pytest.raises(TerminalError, match=r"would begin again.*RESET IMMUTABLE"):
+        applying.apply({"dws/by_user": text})
+    assert warehouse.rows(BY_USER) == rows
+    assert applying.catalog.row(BY_USER).state != "FAILED"

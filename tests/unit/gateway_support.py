@@ -29,6 +29,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    ImmutableResult,
     LoadResult,
     ParityResult,
     RefreshDecision,
@@ -229,6 +230,10 @@ class FakeWarehouse:
         rows = self.rows if through > after else self.rows.slice(0, 0)
         rows = rows.append_column("_version", pa.array([through] * rows.num_rows, pa.int64()))
         return ChangePage(rows, after, through, self.head)
+
+    def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult:
+        self.calls.append(("immutable", table, before))
+        return ImmutableResult(table=table, before=before or "", was="2026112000")
 
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
         self.calls.append(("rollback", table))

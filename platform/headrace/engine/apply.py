@@ -11,11 +11,14 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from headrace.catalog import Catalog
+from headrace.engine import immutable
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
 from headrace.engine.views import Views
+from headrace.errors import TerminalError
 from headrace.planner.changes import ChangeKind, TableChange, change_of, readers
 from headrace.progress import Progress
 from headrace.results import AppliedTable, ApplyResult, RefreshResult
@@ -90,7 +93,7 @@ def _shape(table: Table) -> tuple[object, ...]:
 
 
 def _opened(table: Table, step: Step) -> Table:
-    table.store.create(table.template, table.spec.definition)
+    immutable.create(table)
     table.store.open()
     table.begins_again = step.begins_again
     return table
@@ -131,6 +134,8 @@ class Apply:
         """
         begun = time.monotonic()
         applied = [self._weighed(step) for step in todo]
+        for step in todo:
+            self._check(step)
         if not dry_run:
             begin()
         if todo and not dry_run:
@@ -142,6 +147,17 @@ class Apply:
             finally:
                 self._give_up()
         return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
+
+    def _check(self, step: Step) -> None:
+        """Raises TerminalError where immutable partitions would be lost."""
+        old = self.registry.tables.get(step.change.table)
+        bound = old.store.commit.immutable_before if old is not None else ""
+        if old is not None and bound and step.begins_again:
+            raise TerminalError(
+                f"`{old.name}` would begin again, with other columns, and its partitions before '{bound}' "
+                f'are immutable. Next: `headrace sql "ALTER MATERIALIZED TABLE {old.name} RESET IMMUTABLE"`, '
+                "which computes them by the present text, then `headrace apply`"
+            )
 
     def _weighed(self, step: Step) -> AppliedTable:
         change = step.change
@@ -204,6 +220,9 @@ class Apply:
         if not step.renews:
             return None
         table = self.registry[name]
+        if step.change.kind is ChangeKind.LOGIC and not table.begins_again:
+            bound = immutable.start_label(table.spec, table.store.commit, datetime.now(UTC))
+            immutable.protect(table, bound, run_id="apply")
         result = self.refresh(table, progress)
         self.supervisor.resting.discard(name)
         if self.catalog.desired(name) == "RUNNING":

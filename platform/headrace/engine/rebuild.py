@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headrace.engine.advance import Sessions
 from headrace.engine.cluster import check_changes
 from headrace.engine.compaction import laid_out
+from headrace.engine.immutable import mutable_range, start_label
 from headrace.engine.kept import Kept
 from headrace.engine.rows import batch_rows
 from headrace.engine.table import Registry, Table
@@ -52,13 +54,16 @@ def rebuild(
     progress.report(f"{table.name}: running the query for everything, with its new columns")
     with store.writing, Kept() as keep:
         frontier = registry.versions(table)
+        bound = start_label(table.spec, None, datetime.now(UTC))
         rows = expected
         if rows is None:
-            rows = batch_rows(sessions.batch, registry, table, frontier)
+            start, end = mutable_range(table, bound, None, None)
+            rows = batch_rows(sessions.batch, registry, table, frontier, start=start, end=end)
         rows = keep(_stored(rows, table))
         check_changes(_inserted(rows), table)
         count = rows.count()
         commit = _record(store.commit, table, count, frontier, offsets, run_id)
+        commit = replace(commit, immutable_before=bound)
         snapshot = replace(commit, mode="compaction", through=commit.version)
         progress.report(f"{table.name}: writing {count} rows")
         with store.compacting:

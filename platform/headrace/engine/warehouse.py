@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog import Catalog
-from headrace.engine import subscription, views
+from headrace.engine import immutable, subscription, views
 from headrace.engine.advance import Sessions
 from headrace.engine.alter import alter
 from headrace.engine.apply import Apply
+from headrace.engine.bounds import Bounds
 from headrace.engine.cascade import Cascade
 from headrace.engine.catch_up import advance_beside
 from headrace.engine.deployment import Deployment
@@ -35,6 +36,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    ImmutableResult,
     LoadResult,
     ParityResult,
     RefreshResult,
@@ -127,7 +129,7 @@ class Warehouse:
     def _assemble(self, project: Project, registry: Registry) -> None:
         settings = self._settings
         for table in registry:
-            table.store.create(table.template, table.spec.definition)
+            immutable.create(table)
             table.store.open()
             # An apply that was cut short: nobody knows the shape that the rows have.
             table.begins_again = table.store.version > 0 and table.store.commit.template != table.template
@@ -201,6 +203,7 @@ class Warehouse:
         found = self._table(table)
         if start is not None and end is not None:
             label_range(found.spec, start, end)
+            immutable.refuse(found, end)
             if found.store.version and found.store.commit.template != found.template:
                 raise TerminalError(
                     f"the definition of `{table}` changed since version {found.store.version}: a part of it "
@@ -218,7 +221,10 @@ class Warehouse:
         work = Cascade(
             self.project,
             self._registry,
-            lambda t, span: self.refresh(str(t.name), span.start, span.end, progress=progress),
+            lambda t, span: (
+                immutable.nothing_left(t, span.start, span.end)
+                or self.refresh(str(t.name), span.start, span.end, progress=progress)
+            ),
             self._follow,
             proof.prove,
             self._settings.backfill_partitions_at_once,
@@ -323,6 +329,12 @@ class Warehouse:
         supervisor = self._ready()
         self._loads.refuse()
         return alter(self.project, self._catalog, supervisor, self._table(table), what, value)
+
+    def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult:
+        """Close the partitions before a label, or open those from it on; None: all of them."""
+        work = Bounds(self._sessions, self._ready(), self._flow, self._corrected, self._run_id)
+        with self._cancellable(progress):
+            return work.move(self._table(table), before, progress)
 
     def apply(self, edit: Edits | None = None, *, dry_run: bool = False, progress: Progress) -> ApplyResult:
         """Let the tables be what the files declare, or what one edit of them makes of those that run."""

@@ -19,6 +19,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    ImmutableResult,
     LoadResult,
     ParityResult,
     RefreshResult,
@@ -63,6 +64,7 @@ class WarehouseApi(Protocol):
     ) -> list[ConstraintResult]: ...
     def suspend(self, table: str) -> None: ...
     def alter(self, table: str, what: Property, value: str | None, /) -> AlterResult: ...
+    def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult: ...
     def resume(self, table: str) -> None: ...
     def apply(
         self,
@@ -97,7 +99,7 @@ def lane(statement: s.ParsedStatement) -> Lane:
             return "reads"
         case s.Refresh() | s.Verify() | s.Check() | s.LoadSource():
             return "jobs"
-        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply():
+        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply() | s.SetImmutable():
             return "jobs"
         case _:
             return "control"
@@ -153,6 +155,8 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
             return Outcome({"table": table, "desired": "RUNNING"})
         case s.Alter(table=table, what=what, value=value):
             return Outcome(encode(warehouse.alter(table, what, value)))
+        case s.SetImmutable(table=table, before=before):
+            return Outcome(encode(warehouse.immutable(table, before, progress=progress)))
         case s.Apply(dry_run=dry_run):
             return Outcome(encode(warehouse.apply(dry_run=dry_run, progress=progress)))
         case s.Drop(table=None):

@@ -64,6 +64,14 @@ class Alter:
 
 
 @dataclass(frozen=True)
+class SetImmutable:
+    """`ALTER … SET IMMUTABLE WHERE (column < 'label')`; None: `RESET IMMUTABLE`."""
+
+    table: str
+    before: str | None
+
+
+@dataclass(frozen=True)
 class Create:
     """`CREATE [OR ALTER] MATERIALIZED TABLE …`: the text is the table's file."""
 
@@ -169,6 +177,7 @@ ParsedStatement = (
     | Suspend
     | Resume
     | Alter
+    | SetImmutable
     | Create
     | AlterQuery
     | Rollback

@@ -10,8 +10,10 @@ from headrace.errors import SpecError
 from headrace.spec.header import Header, read_header
 from headrace.spec.model import TableSpec
 from headrace.spec.parameters import check_parameters
+from headrace.spec.partitions import cannot_keep, parse_label
 from headrace.spec.query import Query, parse_query, position
 from headrace.spec.references import find_references
+from headrace.spec.start import StartMode, StartPosition
 from headrace.spec.text import SourceText
 
 PER_ROW = "stg keeps one row per source row; aggregate, join and filter by other tables in dwd or dws"
@@ -39,7 +41,7 @@ def read_table(source: SourceText) -> TableSpec:
     if header.name.layer == "stg":
         _check_stg(query, parsed, len(references))
     start = source.location(query.start)
-    return TableSpec(
+    spec = TableSpec(
         name=header.name,
         path=path,
         query=query.text,
@@ -61,7 +63,26 @@ def read_table(source: SourceText) -> TableSpec:
         options=header.options.written,
         definition=source.text,
         calendar=header.options.calendar,
+        start=header.start,
+        immutable_before=header.immutable_before.value if header.immutable_before else None,
     )
+    _check_immutable(source, header, spec)
+    return spec
+
+
+def _check_immutable(source: SourceText, header: Header, spec: TableSpec) -> None:
+    """What keeps partitions as they are needs partitions by time, which no row leaves."""
+    label = header.immutable_before
+    where = source.location(label.start) if label is not None else header.start_location
+    if where is None or (label is None and spec.start == StartMode(StartPosition.FROM_BEGINNING)):
+        return
+    if (why := cannot_keep(spec)) is not None:
+        raise SpecError(f"{spec.name} cannot keep partitions as they are: {why}", where)
+    if label is not None:
+        try:
+            parse_label(spec, label.value)
+        except SpecError as error:
+            raise source.error(error.reason, label.start, error.hint) from None
 
 
 def _check_place(path: Path, header: Header) -> None:

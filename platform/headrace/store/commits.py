@@ -55,6 +55,7 @@ class Commit:
         loaded: changelog version of rows that came past the topic, which goes on after them: those of a bulk
             snapshot, or of a table that began again; 0 where there were none.
         loaded_at: where the topic goes on after them; empty for its beginning.
+        immutable_before: partitions with a lesser label stay as they are; "" for none.
     """
 
     table: str
@@ -76,6 +77,7 @@ class Commit:
     decision: dict[str, Any] = field(default_factory=dict)
     loaded: int = 0
     loaded_at: Offsets = field(default_factory=dict)
+    immutable_before: str = ""
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
