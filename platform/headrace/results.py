@@ -68,6 +68,7 @@ class ApplyResult(BaseModel):
 
     dry_run: bool
     tables: list[AppliedTable]
+    proofs: list[ParityResult] = Field(default=[], description="BLUE GREEN: of the tables built aside")
     seconds: float = 0.0
 
 

@@ -256,6 +256,7 @@ class FakeWarehouse:
         edit: Callable[[Project], Edit] | None = None,
         /,
         *,
+        blue_green: bool = False,
         dry_run: bool = False,
         progress: Progress,
     ) -> ApplyResult:

@@ -94,6 +94,7 @@ DAY = s.Labels("2024010100", "2024010123")
         ("drop materialized table if exists dws.none;", s.Drop(None)),
         ("APPLY", s.Apply()),
         ("apply dry run;", s.Apply(dry_run=True)),
+        ("APPLY BLUE GREEN DRY RUN", s.Apply(dry_run=True, blue_green=True)),
         ("VERIFY", s.Verify((), None, True)),
         ("VERIFY WITHOUT SOURCE", s.Verify((), None, False)),
         (
@@ -192,6 +193,7 @@ def test_statement(sql: str, expected: s.ParsedStatement) -> None:
         ("CREATE OR REPLACE MATERIALIZED TABLE x AS SELECT 1", (1, 11), "expected `ALTER`", ""),
         ("DROP MATERIALIZED TABLE dws.user_our", (1, 25), "no table `dws.user_our`", "dws.user_hour"),
         ("DROP MATERIALIZED TABLE dws.user_hour CASCADE", (1, 39), "expected the end", ""),
+        ("APPLY BLUE", (1, 11), "expected `GREEN`", ""),
         ("APPLY RUN", (1, 7), "expected the end of the statement, found `RUN`", ""),
         (
             "ALTER MATERIALIZED TABLE stg.users SET FRESHNES = DOWNSTREAM",

@@ -123,6 +123,7 @@ class Apply:
         project: Project,
         *,
         begin: Callable[[], None],
+        prepare: Callable[[Sequence[Step], Registry, Progress], None] = lambda *_: None,
         dry_run: bool,
         progress: Progress,
     ) -> ApplyResult:
@@ -130,6 +131,7 @@ class Apply:
 
         Args:
             project: what is declared, as statements have altered it.
+            prepare: called before anything changes, with the steps and the wanted tables.
             begin: called before the first step, when all is known to be right.
         """
         begun = time.monotonic()
@@ -137,6 +139,7 @@ class Apply:
         for step in todo:
             self._check(step)
         if not dry_run:
+            prepare(todo, wanted, progress)
             begin()
         if todo and not dry_run:
             self._swap(todo, wanted, project)
@@ -145,7 +148,7 @@ class Apply:
                     progress.report(f"{told.table}: {told.change}", number, len(todo))
                     told.refreshed = self._renew(step, progress)
             finally:
-                self._give_up()
+                self._give_up(todo)
         return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
 
     def _check(self, step: Step) -> None:
@@ -230,8 +233,8 @@ class Apply:
         self.views.renew(table)
         return result
 
-    def _give_up(self) -> None:
+    def _give_up(self, todo: Sequence[Step]) -> None:
         """Say of every table that was not renewed that it was not."""
-        for name in list(self.supervisor.resting):
+        for name in {step.change.table for step in todo} & self.supervisor.resting:
             self.catalog.observe(name, "FAILED", "its new text is not applied. Next: `headrace apply`")
             self.supervisor.resting.discard(name)

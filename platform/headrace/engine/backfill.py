@@ -52,6 +52,7 @@ def backfill(
     expected: DataFrame | None = None,
     version: int | None = None,
     offsets: Offsets | None = None,
+    frontier: dict[str, int] | None = None,
     immutable_before: str | None = None,
     run_id: str,
     progress: Progress,
@@ -65,6 +66,7 @@ def backfill(
         expected: what the range should hold at `version`; by default the table's SQL at its frontier.
         version: the changelog version that `expected` belongs to.
         offsets: of a stg table that rests: where its topic goes on after `expected`.
+        frontier: of a derived table that rests: the upstream versions of `expected`.
         immutable_before: of a table that rests: the bound from now on, lower than before.
     Raises:
         ConstraintViolated, Cancelled: nothing was committed.
@@ -73,12 +75,21 @@ def backfill(
     spark = sessions.batch
     if table.begins_again:
         return rebuild(
-            sessions, registry, table, expected=expected, offsets=offsets, run_id=run_id, progress=progress
+            sessions,
+            registry,
+            table,
+            expected=expected,
+            offsets=offsets,
+            frontier=frontier,
+            run_id=run_id,
+            progress=progress,
         )
     with table.store.writing:  # between two refreshes: version and frontier belong together
-        commit, frontier = table.store.commit, table.reached
-    now = _restart(registry, table) if start is None and expected is None else None
-    frontier = now or frontier
+        commit, reached = table.store.commit, table.reached
+    now = frontier
+    if start is None and expected is None:
+        now = _restart(registry, table)
+    frontier = now or reached
     if (done := nothing_left(table, start, end)) is not None and immutable_before is None:
         return done
     bound = commit.immutable_before if immutable_before is None else immutable_before

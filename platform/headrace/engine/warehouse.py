@@ -13,6 +13,7 @@ from headrace.engine import immutable, subscription, views
 from headrace.engine.advance import Sessions
 from headrace.engine.alter import alter
 from headrace.engine.apply import Apply
+from headrace.engine.blue_green import Green
 from headrace.engine.bounds import Bounds
 from headrace.engine.cascade import Cascade
 from headrace.engine.catch_up import advance_beside
@@ -234,9 +235,19 @@ class Warehouse:
             ends = None if start is None or end is None else (start, end)
             return work.run(self._table(table), ends, dry_run=dry_run, progress=progress)
 
-    def _refresh(self, table: Table, start: str | None, end: str | None, progress: Progress) -> RefreshResult:
+    def _refresh(
+        self,
+        table: Table,
+        start: str | None,
+        end: str | None,
+        progress: Progress,
+        green: Green | None = None,
+    ) -> RefreshResult:
         supervisor = self._ready()
-        result = self._proof().refresh(table, Span(start, end), progress=progress)
+        if green is not None and table in green:
+            result = green.swap(table, progress)
+        else:
+            result = self._proof().refresh(table, Span(start, end), progress=progress)
         self._corrected(table, changed=bool(result.inserted or result.updated or result.deleted))
         if start is None and self._catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
             supervisor.resume(self._flow(table), table)
@@ -336,23 +347,38 @@ class Warehouse:
         with self._cancellable(progress):
             return work.move(self._table(table), before, progress)
 
-    def apply(self, edit: Edits | None = None, *, dry_run: bool = False, progress: Progress) -> ApplyResult:
-        """Let the tables be what the files declare, or what one edit of them makes of those that run."""
+    def apply(
+        self,
+        edit: Edits | None = None,
+        *,
+        blue_green: bool = False,
+        dry_run: bool = False,
+        progress: Progress,
+    ) -> ApplyResult:
+        """Let the tables be what the files declare, or what one edit of them makes of those that run.
+
+        Args:
+            blue_green: changed tables are built and proven aside first.
+        """
         supervisor = self._ready()
         self._loads.refuse()
         made = edit(self.project) if edit is not None else None
+        green = None
+        if blue_green:
+            place = self._settings.warehouse / "green"
+            green = Green(self._sessions, self._registry, self._flows, place, self._run_id)
         work = Apply(
             self._registry,
             self._catalog,
             supervisor,
             self._views,
-            lambda table, said: self._refresh(table, None, None, said),
+            lambda table, said: self._refresh(table, None, None, said, green),
             lambda table: supervisor.resume(self._flow(table), table),
             purge=made is not None,
         )
         with self._cancellable(progress):
             return self._deployment.apply(
-                work, self._sessions.batch, made, dry_run=dry_run, progress=progress
+                work, self._sessions.batch, made, green=green, dry_run=dry_run, progress=progress
             )
 
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult:

@@ -71,6 +71,7 @@ class WarehouseApi(Protocol):
         edit: Callable[[Project], Edit] | None = None,
         /,
         *,
+        blue_green: bool = False,
         dry_run: bool = False,
         progress: Progress,
     ) -> ApplyResult: ...
@@ -157,8 +158,8 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
             return Outcome(encode(warehouse.alter(table, what, value)))
         case s.SetImmutable(table=table, before=before):
             return Outcome(encode(warehouse.immutable(table, before, progress=progress)))
-        case s.Apply(dry_run=dry_run):
-            return Outcome(encode(warehouse.apply(dry_run=dry_run, progress=progress)))
+        case s.Apply(dry_run=dry_run, blue_green=aside):
+            return Outcome(encode(warehouse.apply(blue_green=aside, dry_run=dry_run, progress=progress)))
         case s.Drop(table=None):
             return Outcome(encode(ApplyResult(dry_run=False, tables=[])))
         case s.Rollback(table=table):

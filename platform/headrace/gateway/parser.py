@@ -123,10 +123,13 @@ class _Parser:
         return Create(self._rest(self.cursor.tokens[0]), or_alter)
 
     def _apply(self) -> Apply:
+        blue_green = self.cursor.accept("BLUE")
+        if blue_green:
+            self.cursor.keywords("GREEN")
         dry_run = self.cursor.accept("DRY")
         if dry_run:
             self.cursor.keywords("RUN")
-        return Apply(dry_run)
+        return Apply(dry_run, blue_green)
 
     def _drop(self) -> Drop | DropReader:
         if self.cursor.keyword(("MATERIALIZED", "READER")) == "READER":

@@ -103,9 +103,13 @@ class Drop:
 
 @dataclass(frozen=True)
 class Apply:
-    """The tables become what the files declare; a `dry_run` only says what that changes."""
+    """The tables become what the files declare; a `dry_run` only says what that changes.
+
+    `blue_green`: changed tables are built and proven aside, then swapped in.
+    """
 
     dry_run: bool = False
+    blue_green: bool = False
 
 
 @dataclass(frozen=True)
