@@ -62,6 +62,19 @@ def bounds(spec: TableSpec, label: str) -> tuple[datetime, datetime]:
     return start, _next(_format(spec), start) or datetime.max.replace(tzinfo=UTC)
 
 
+def label_of(spec: TableSpec, moment: datetime) -> str:
+    """The label of the partition that holds this time, taken as it is written, whatever its zone."""
+    return _label(_format(spec), moment)
+
+
+def is_label(spec: TableSpec, text: str | None) -> bool:
+    """Whether a value of the partition column names a partition by time."""
+    try:
+        return text is not None and bool(_start(spec, text))
+    except SpecError:
+        return False
+
+
 def _format(spec: TableSpec) -> str:
     if spec.partition_format is None:
         column = spec.partition_column or "<column>"

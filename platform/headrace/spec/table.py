@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from headrace.errors import SpecError
+from headrace.spec.completion import RUN_MODE, RunMode
 from headrace.spec.header import Header, read_header
 from headrace.spec.model import TableSpec
 from headrace.spec.parameters import check_parameters
@@ -37,6 +38,7 @@ def read_table(source: SourceText) -> TableSpec:
     check_parameters(query, partitioned=header.options.partition_format is not None)
     _check_key(header)
     if header.name.layer == "stg":
+        _check_stg_mode(header)
         _check_stg(query, parsed, len(references))
     start = source.location(query.start)
     return TableSpec(
@@ -61,6 +63,7 @@ def read_table(source: SourceText) -> TableSpec:
         options=header.options.written,
         definition=source.text,
         calendar=header.options.calendar,
+        completion=header.options.completion,
     )
 
 
@@ -82,6 +85,16 @@ def _check_key(header: Header) -> None:
     elif not header.elements.primary_key:
         hint = f"write CREATE MATERIALIZED TABLE {header.name} (PRIMARY KEY (…)) …"
         raise SpecError(f"{header.name} has no PRIMARY KEY", header.name_location, hint)
+
+
+def _check_stg_mode(header: Header) -> None:
+    mode = header.options.completion.run_mode
+    if mode is not RunMode.REAL_TIME:
+        raise SpecError(
+            f"a stg table runs in no mode but '{RunMode.REAL_TIME}': its batch is its source, not '{mode}'",
+            header.name_location,
+            f"set '{RUN_MODE}' of a table that reads it",
+        )
 
 
 def _check_stg(query: Query, parsed: exp.Query, references: int) -> None:
