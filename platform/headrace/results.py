@@ -37,6 +37,28 @@ class TableStatus(BaseModel):
     last_error: str | None = None
     warnings: list[str] = []
     frontier: dict[str, Any] = {}
+    run_mode: str = Field(default="real-time", description="who writes the table, as a layer file says it")
+    watermark: datetime | None = Field(
+        default=None, description="commit time at the source up to which everything is in the table"
+    )
+    complete_through: str | None = Field(default=None, description="newest complete partition")
+    outcomes: int = Field(default=0, description="outcomes of complete partitions so far; see `turn`")
+    late_changes: int = Field(default=0, description="changes of complete partitions let be, by policy")
+
+
+class CompletePartition(BaseModel):
+    """One line of `SHOW PARTITIONS`."""
+
+    label: str
+    outcome: str = Field(description="WAITING before its run has ended")
+    watermark: datetime = Field(description="of the table when the partition was found complete")
+    completed_at: datetime
+    finished_at: datetime | None = Field(description="when the outcome was known")
+    runs: int = Field(description="runs that have ended")
+    reopened: int = Field(description="how often late data has opened it again")
+    detail: str
+    version: int = Field(description="changelog version at the outcome")
+    turn: int = Field(description="place of the outcome among those of the table's partitions; 0 without any")
 
 
 class AlterResult(BaseModel):
@@ -222,6 +244,8 @@ class Explanation(BaseModel):
     upstreams: list[str]
     flow: list[str] = Field(default=[], description="tables that advance in the same micro-batch")
     notes: list[str] = []
+    run_mode: str = "real-time"
+    completion: str = Field(default="", description="when a partition is complete; empty without partitions")
     decisions: list[PropertyDecision] = Field(
         default=[], description="how freshness and mode came to be, newest first"
     )

@@ -13,6 +13,7 @@ from typing import Literal, Self, cast
 import sqlalchemy as sa
 
 from headrace.catalog.alterations import Alterations
+from headrace.catalog.completions import Completions
 from headrace.catalog.database import reading, utc_now
 from headrace.catalog.decisions import Decisions
 from headrace.catalog.former import FormerDefinitions
@@ -20,6 +21,8 @@ from headrace.catalog.migrate import migrate
 from headrace.catalog.readers import Readers
 from headrace.catalog.schema import (
     alteration,
+    completed_partition,
+    completion,
     decision,
     former_definition,
     materialized_table,
@@ -70,6 +73,7 @@ class Catalog:
         self.alterations = Alterations(self._engine)
         self.decisions = Decisions(self._engine)
         self.former = FormerDefinitions(self._engine)
+        self.completions = Completions(self._engine)
 
     @classmethod
     def existing(cls, url: str) -> Self | None:
@@ -130,7 +134,7 @@ class Catalog:
         """Forget a table and all that is known of it."""
         with self._engine.begin() as connection:
             connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
-            for table in (reader, alteration, decision, former_definition):
+            for table in (reader, alteration, decision, former_definition, completion, completed_partition):
                 connection.execute(sa.delete(table).where(table.c.table_name == str(name)))
 
     def desired(self, name: TableName | str) -> Desired:

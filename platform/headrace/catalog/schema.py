@@ -68,6 +68,32 @@ former_definition = sa.Table(
     sa.Index("former_of_table", "table_name", "id"),
 )
 
+completion = sa.Table(
+    "completion",
+    metadata,
+    sa.Column("table_name", sa.String(127), primary_key=True),
+    sa.Column("through", sa.String(31), nullable=False),  # the newest complete partition
+    sa.Column("looked", sa.BigInteger, nullable=False),  # changelog version searched for late data
+    sa.Column("late", sa.BigInteger, nullable=False),  # changes that were let be
+)
+
+completed_partition = sa.Table(
+    "completed_partition",
+    metadata,
+    sa.Column("table_name", sa.String(127), primary_key=True),
+    sa.Column("label", sa.String(31), primary_key=True),
+    sa.Column("completed_at", sa.DateTime, nullable=False),  # UTC
+    sa.Column("watermark_ms", sa.BigInteger, nullable=False),
+    sa.Column("due_ms", sa.BigInteger, nullable=False),  # the watermark from which its run may begin
+    sa.Column("outcome", sa.String(31)),  # NULL: its run is to come
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),  # of the changelog
+    sa.Column("runs", sa.Integer, nullable=False),
+    sa.Column("reopened", sa.Integer, nullable=False),
+    sa.Column("turn", sa.BigInteger, nullable=False),
+    sa.Column("finished_at", sa.DateTime),  # UTC
+)
+
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""

@@ -22,6 +22,7 @@ from headrace.spec import Project, SourceTable, TableSpec, load_project
 from headrace.spec.alteration import freshness_text
 from headrace.spec.calendar import in_force
 from headrace.spec.columns import check_columns
+from headrace.spec.completion import completion_text
 from headrace.spec.project import raise_all
 from headrace.store.commits import HISTORY, decisions, newest
 from headrace.store.files import size
@@ -132,6 +133,8 @@ def explain_table(settings: Settings, table: str, *, history: bool = False) -> E
         refused=dict(plan.refused) if plan else {},
         upstreams=[str(u) for u in spec.upstreams],
         notes=[*(plan.notes if plan else ()), *notes, *(f"warning: {f}" for f in findings)],
+        run_mode=str(spec.run_mode),
+        completion=completion_text(spec),
         history=_history(settings.warehouse / spec.name.layer / spec.name.table) if history else [],
     )
 

@@ -37,7 +37,7 @@ def sql(
 ) -> None:
     """Run one statement.
 
-    SELECT …; SHOW MATERIALIZED TABLES; DESCRIBE MATERIALIZED TABLE T;
+    SELECT …; SHOW MATERIALIZED TABLES; SHOW PARTITIONS T; DESCRIBE MATERIALIZED TABLE T;
     EXPLAIN MATERIALIZED TABLE T [HISTORY];
     CREATE [OR ALTER] MATERIALIZED TABLE …; DROP MATERIALIZED TABLE [IF EXISTS] T; APPLY [DRY RUN];
     ALTER MATERIALIZED TABLE T {SUSPEND | RESUME | REFRESH PARTITION (…) [CASCADE [DRY RUN]]
@@ -158,6 +158,9 @@ def explain(
     print(f"{found['table']}")
     print(f"  freshness {found['freshness']}, by {found['freshness_origin']}")
     print(f"  mode      {found['refresh_mode']}: {found['mode_reason']}")
+    if found["completion"]:
+        print(f"  run mode  {found['run_mode']}")
+        print(f"  complete  {found['completion']}")
     print(f"  strategy  {found['strategy'] or '?'}: {found['strategy_reason']}")
     for name, reason in found["refused"].items():
         print(f"  not       {name}: {reason}")

@@ -150,6 +150,7 @@ def snapshot_commit(
         offsets=store.commit.offsets,
         template=table.template,
         run_id=run_id,
+        watermark_ms=store.watermark.at(compacted),
         through=max(version, store.pin.through),
         partitions=None if partitions is None else tuple(partitions),
     )

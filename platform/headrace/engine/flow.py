@@ -32,6 +32,7 @@ from headrace.engine.prepared import Queries
 from headrace.engine.session import use_pool
 from headrace.engine.table import Delta, Registry, Table
 from headrace.engine.trailing import Trailing
+from headrace.engine.watermark import SourceTime
 from headrace.errors import NeedsResync
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
@@ -98,6 +99,7 @@ class Flow:
         self._directory = directory / name
         self._max_offsets = max_offsets
         self._gate = gate
+        self._time = SourceTime(gate)
         self._on_failure = on_failure
         self._query: StreamingQuery | None = None
         self._checkpoint = self._directory
@@ -234,15 +236,19 @@ class Flow:
             if self._query is None and batch_id > 0:
                 return  # stopping; the tables' frontiers say where to go on
             ends = batches.end_offsets(self._checkpoint, batch_id)
-            if batches.size(self.position, ends) <= SMALL:
+            size = batches.size(self.position, ends)
+            whole = 2 * size <= self._max_offsets  # Spark's share of each topic is not to the message
+            if size <= SMALL:
                 events = self._events(self._messages.read(self._read_to, ends))
                 self._read_to = ends
                 events, ends = self._gate.admit(events, ends)
                 self._small(events, ends, batch_id)
+                self._time.small(events, self.tables, self.active, whole=whole)
             else:
                 self._read_to = ends
                 self._gate.reset()
                 self._large(ends, batch_id)
+                self._time.large(self.tables, self.active, whole=whole)
             self.position, self._unsettled = ends, None
         self._pace.ended(begun)
         log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)

@@ -23,13 +23,13 @@ class Gate:
     """
 
     def __init__(self, sources: Sequence[Transactions]) -> None:
-        self._sources = sources
+        self.sources = sources
         self._held: list[Event] = []
 
     @property
     def topics(self) -> list[str]:
         """The transaction topics to read beside the data."""
-        return [source.topic for source in self._sources]
+        return [source.topic for source in self.sources]
 
     @property
     def holds(self) -> bool:
@@ -39,7 +39,7 @@ class Gate:
     def reset(self) -> None:
         """Reading goes on at a new cut."""
         self._held = []
-        for source in self._sources:
+        for source in self.sources:
             source.reset()
 
     def admit(self, events: Sequence[Event], ends: Offsets) -> tuple[list[Event], Offsets]:
@@ -53,7 +53,7 @@ class Gate:
         announced = [e for e in events if e.topic in topics]
         data = [*self._held, *(e for e in events if e.topic not in topics)]
         waiting: set[str] = set()
-        for source in self._sources:
+        for source in self.sources:
             waiting |= source.waiting([e for e in announced if e.topic == source.topic], data)
         ready, self._held = divide(data, waiting)
         return ready, lowered(ends, self._held)

@@ -13,6 +13,7 @@ from headrace.engine.keeping import SHARE, WINDOW_SECONDS
 from headrace.engine.table import Registry, Table
 from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
 from headrace.spec.alteration import Alteration, freshness_text
+from headrace.spec.completion import completion_text
 from headrace.spec.model import TableName
 from headrace.store.frontier import Offsets
 
@@ -99,6 +100,8 @@ def explain(
         upstreams=[str(u) for u in table.spec.upstreams],
         flow=[str(t.name) for t in flow.tables] if flow else [],
         notes=notes,
+        run_mode=str(table.spec.run_mode),
+        completion=completion_text(table.spec),
         decisions=[PropertyDecision.model_validate(d, from_attributes=True) for d in decided],
         history=[RefreshDecision(**d.as_dict()) for d in reversed(decisions(table))] if history else [],
     )
@@ -114,6 +117,7 @@ def describe_table(table: Table, status: TableStatus, alterations: Iterable[Alte
         "partition": table.store.schema.partition,
         "immutable_before": table.store.commit.immutable_before,
         "query": table.spec.query,
+        "completion": completion_text(table.spec),
         "altered": {a.what: {"value": a.value, "file": a.over} for a in alterations},
         "snapshot": str(table.store.snapshot.path),
         "changelog": str(table.store.changelog.path),

@@ -17,17 +17,20 @@ from headrace.engine.blue_green import Green
 from headrace.engine.bounds import Bounds
 from headrace.engine.cascade import Cascade
 from headrace.engine.catch_up import advance_beside
+from headrace.engine.closing import Closing
 from headrace.engine.deployment import Deployment
 from headrace.engine.flow import Flow
 from headrace.engine.job_group import JobGroup
 from headrace.engine.loads import Loads
 from headrace.engine.proof import Proof
 from headrace.engine.rows import Span
+from headrace.engine.run_modes import closing_of
 from headrace.engine.session import batch_session, build_session, flow_session
 from headrace.engine.startup import attempts, supervise
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
 from headrace.engine.telling import DECISIONS, describe_table, explain, initializing, listing, table_status
+from headrace.engine.telling_completion import partitions_told, with_completion
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import (
@@ -77,6 +80,7 @@ class Warehouse:
         self._registry = Registry()
         self._flows: list[Flow] = []  # the arrangement's, once there is one
         self._supervisor: Supervisor | None = None
+        self._closing: Closing | None = None
         self._waiting_for = "the source"
         self._stopping = threading.Event()
         self._starter: threading.Thread | None = None
@@ -88,8 +92,6 @@ class Warehouse:
     def project(self) -> Project:
         """The definitions that run, without what statements have altered."""
         return self._deployment.files
-
-    # -- life ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Take the lease and start Spark; the tables follow as soon as their source is there.
@@ -111,6 +113,8 @@ class Warehouse:
         self._stopping.set()
         if self._starter is not None:
             self._starter.join()
+        if self._closing is not None:
+            self._closing.stop()
         if self._supervisor is not None:
             self._supervisor.stop()
         if self._topics is not None:
@@ -153,6 +157,8 @@ class Warehouse:
         self._supervisor.held = self._loads.refuse
         self._registry = registry
         self._supervisor.start()
+        self._closing = closing_of(self._supervisor, self._proof, self._corrected)
+        self._closing.start()
         self._views.begin(registry, self._stopping)
 
     def _advance(self, table: Table) -> None:
@@ -161,8 +167,6 @@ class Warehouse:
         if full and table.store.version and table.store.commit.template != table.template:
             self._refresh(table, None, None, Progress())  # the new text, for all of its history
         advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id, rerun=full)
-
-    # -- names --------------------------------------------------------------------------------------------
 
     def _table(self, name: str) -> Table:
         spec = self.project.table(name)
@@ -181,8 +185,6 @@ class Warehouse:
         if self._supervisor is None:
             raise self._not_yet("the tables have")
         return self._supervisor
-
-    # -- statements ---------------------------------------------------------------------------------------
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
         """Rows of a SELECT over live tables."""
@@ -267,16 +269,9 @@ class Warehouse:
 
     def _proof(self) -> Proof:
         assert self._topics is not None
-        return Proof(
-            self._sessions,
-            self._registry,
-            self._flows,
-            self._deployment.dsn,
-            self._topics,
-            self._settings.kafka_bootstrap,
-            self._settings.state / "scratch",
-            self._run_id,
-        )
+        dsn, kafka = self._deployment.dsn, self._settings.kafka_bootstrap
+        beside, scratch = (self._sessions, self._registry, self._flows), self._settings.state / "scratch"
+        return Proof(*beside, dsn, self._topics, kafka, scratch, self._run_id)
 
     def verify(
         self,
@@ -405,8 +400,6 @@ class Warehouse:
         """Messages that could not be applied, with offset and reason."""
         return [r for r in self._dead_letters.rows() if table is None or r["table"] == table]
 
-    # -- telling ------------------------------------------------------------------------------------------
-
     def status(self) -> list[TableStatus]:
         if self._supervisor is None or self._topics is None:
             return [initializing(name, self._waiting_for) for name in self.project.tables]
@@ -426,10 +419,15 @@ class Warehouse:
         found = self._table(table)
         return describe_table(found, self._status(found, {}), self._catalog.alterations.of(found.name))
 
+    def partitions(self, table: str) -> list[dict[str, Any]]:
+        """The complete partitions of a table, oldest first, and what came of each."""
+        return partitions_told(self._table(table).spec, self._catalog.completions)
+
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
         told = [*self._ready().told(table), *self._loads.told(table), *self._deployment.edited(table.name)]
-        return table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
+        status = table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
+        return with_completion(status, table, self._registry, self._catalog.completions, self._closing)
 
     def show(self) -> list[dict[str, Any]]:
         return listing(self.status())

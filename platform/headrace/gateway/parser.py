@@ -31,6 +31,7 @@ from headrace.gateway.statements import (
     Select,
     SetImmutable,
     ShowDeadLetters,
+    ShowPartitions,
     ShowReaders,
     ShowTables,
     Start,
@@ -105,7 +106,9 @@ class _Parser:
         return branches[word]()
 
     def _show(self) -> ParsedStatement:
-        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS")):
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS", "PARTITIONS")):
+            case "PARTITIONS":
+                return ShowPartitions(self._table())
             case "MATERIALIZED":
                 self.cursor.keywords("TABLES")
                 return ShowTables()

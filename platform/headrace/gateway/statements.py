@@ -27,6 +27,13 @@ class ShowTables:
 
 
 @dataclass(frozen=True)
+class ShowPartitions:
+    """The complete partitions of a table."""
+
+    table: str
+
+
+@dataclass(frozen=True)
 class ShowDeadLetters:
     table: str | None
 
@@ -173,6 +180,7 @@ class LoadSource:
 ParsedStatement = (
     Select
     | ShowTables
+    | ShowPartitions
     | ShowDeadLetters
     | ShowReaders
     | DropReader

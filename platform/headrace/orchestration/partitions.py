@@ -50,16 +50,5 @@ def period_of(spec: TableSpec) -> timedelta | None:
     return _PERIODS[_finest(spec.partition_format)][1] if spec.partition_format else None
 
 
-def closed_labels(partitions: Partitions, *, until: datetime, after: str | None = None) -> list[str]:
-    """The labels after `after` whose partitions end at or before `until`, oldest first."""
-    start = partitions.start if after is None else partitions.end_time_for_partition_key(after)
-    if start >= until:
-        return []
-    labels = list(partitions.get_partition_keys_in_time_window(dg.TimeWindow(start, until)))
-    while labels and partitions.end_time_for_partition_key(labels[-1]) > until:
-        labels.pop()
-    return labels
-
-
 def _finest(pattern: str) -> str:
     return next(field for field in _PERIODS if field in pattern)

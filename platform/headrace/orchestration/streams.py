@@ -1,8 +1,9 @@
 """Continuous tables in Dagster: their streams report without a run.
 
 A stream runs in the warehouse server. The sensor turns its status into events: an observation where it moved,
-and a materialization of each partition once it is complete (of a table without partitions, each hour). More
-often would hurt: Dagster shows check results only until the next materialization.
+and a materialization of each partition once it is complete and what it then runs has ended, again where late
+data has opened it since; of a table without partitions, each hour. More often would hurt: Dagster shows check
+results only until the next materialization. Complete partitions are reported of tables on a schedule, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -19,19 +20,18 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from headrace.errors import HeadraceError
 from headrace.orchestration.assets import rows_by_label
 from headrace.orchestration.gateway import GatewayResource
-from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions, closed_labels
+from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions
 from headrace.orchestration.statements import LabelRange
-from headrace.results import TableStatus
+from headrace.results import CompletePartition, TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
 
 INTERVAL_SECONDS = 30
-# From a commit in the database to a stream that counts it as lag.
-GRACE = timedelta(seconds=60)
 MOST_EVENTS = 500  # a tick: the daemon stores them one by one
 PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
 
 Event = dg.AssetMaterialization | dg.AssetObservation
 CountRows = Callable[[TableSpec, LabelRange], dict[str, int]]
+ShowPartitions = Callable[[TableSpec], list[CompletePartition]]
 
 
 class Seen(BaseModel):
@@ -41,10 +41,11 @@ class Seen(BaseModel):
     state: str = ""
     error: str | None = None
     materialized: float = 0.0  # seconds since the epoch; of a table without partitions
-    closed: str | None = None  # label up to which partitions were reported complete
+    turn: int = 0  # the last outcome of a complete partition that was reported
 
 
 _CURSOR = TypeAdapter(dict[str, Seen])
+_COMPLETED = TypeAdapter(list[CompletePartition])
 
 
 @dataclass
@@ -53,13 +54,19 @@ class Report:
 
     now: datetime
     count_rows: CountRows
+    completed: ShowPartitions
     events: list[Event] = field(default_factory=list)
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_SECONDS)
 
     def table(self, spec: TableSpec, asset: dg.AssetSpec, status: TableStatus, seen: Seen) -> Seen:
         """Adds the table's events; returns what is now reported of it."""
         seen = seen.model_copy()
-        if (status.version, status.state, status.last_error) != (seen.version, seen.state, seen.error):
+        streams = status.mode == RefreshMode.CONTINUOUS
+        if streams and (status.version, status.state, status.last_error) != (
+            seen.version,
+            seen.state,
+            seen.error,
+        ):
             self.events.append(dg.AssetObservation(asset.key, metadata=_metadata(status)))
             seen.version, seen.state, seen.error = status.version, status.state, status.last_error
         if status.state != "RUNNING" or status.version < 0:
@@ -67,8 +74,8 @@ class Report:
         partitions = asset.partitions_def
         assert partitions is None or isinstance(partitions, Partitions)
         if partitions is not None:
-            seen.closed = self._close(spec, asset.key, partitions, status, seen.closed)
-        elif _is_fresh(status):
+            seen.turn = self._close(spec, asset.key, partitions, status, seen.turn)
+        elif streams and _is_fresh(status):
             at = self.now.timestamp()
             if at - seen.materialized >= WHOLE_TABLE_PERIOD.total_seconds():
                 self.events.append(dg.AssetMaterialization(asset.key, metadata=_metadata(status)))
@@ -76,27 +83,29 @@ class Report:
         return seen
 
     def _close(
-        self,
-        spec: TableSpec,
-        key: dg.AssetKey,
-        partitions: Partitions,
-        status: TableStatus,
-        closed: str | None,
-    ) -> str | None:
-        """Reports the partitions that are complete by now; returns the last one reported."""
+        self, spec: TableSpec, key: dg.AssetKey, partitions: Partitions, status: TableStatus, turn: int
+    ) -> int:
+        """Reports the partitions with an outcome after `turn`, in order; returns the last turn reported."""
         room = MOST_EVENTS - len(self.events)
-        until = _complete_until(status, self.now)
-        if until is None or room <= 0 or time.monotonic() > self.deadline:
-            return closed
-        if not (labels := closed_labels(partitions, until=until, after=closed)):
-            return closed
-        rows = self.count_rows(spec, LabelRange(labels[0], labels[-1]))
-        if closed is None:  # before its first rows the table had nothing to complete
-            labels = [label for label in labels if label >= min(rows)] if rows else labels[-1:]
-        for label in labels[:room]:
-            metadata = {"dagster/partition_row_count": rows.get(label, 0), "version": status.version}
-            self.events.append(dg.AssetMaterialization(key, partition=label, metadata=metadata))
-        return labels[:room][-1]
+        if status.outcomes <= turn or room <= 0 or time.monotonic() > self.deadline:
+            return turn
+        found = sorted((p for p in self.completed(spec) if p.turn > turn), key=lambda p: p.turn)[:room]
+        first = partitions.start.strftime(partitions.fmt)
+        shown = [p for p in found if p.label >= first]  # Dagster knows no partition before
+        labels = [p.label for p in shown]
+        rows = self.count_rows(spec, LabelRange(min(labels), max(labels))) if shown else {}
+        for partition in shown:
+            metadata: dict[str, Any] = {
+                "dagster/partition_row_count": rows.get(partition.label, 0),
+                "version": partition.version,
+                "watermark": dg.MetadataValue.timestamp(partition.watermark),
+                "outcome": partition.outcome,
+                "reopened": partition.reopened,
+            }
+            if partition.detail:
+                metadata["detail"] = partition.detail
+            self.events.append(dg.AssetMaterialization(key, partition=partition.label, metadata=metadata))
+        return found[-1].turn if found else turn
 
 
 def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.SensorDefinition:
@@ -114,9 +123,15 @@ def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.S
         cursor = _read_cursor(context.cursor)
         try:
             with gateway.client() as client:
-                report = Report(datetime.now(UTC), lambda spec, labels: rows_by_label(client, spec, labels))
+                report = Report(
+                    datetime.now(UTC),
+                    lambda spec, labels: rows_by_label(client, spec, labels),
+                    lambda spec: _COMPLETED.validate_python(
+                        client.run(f"SHOW PARTITIONS {spec.name}").result
+                    ),
+                )
                 for status in client.status():
-                    if status.mode != RefreshMode.CONTINUOUS or status.table not in tables:
+                    if status.table not in tables:
                         continue
                     seen = cursor.get(status.table, Seen())
                     cursor[status.table] = report.table(*tables[status.table], status, seen)
@@ -140,15 +155,6 @@ def _is_fresh(status: TableStatus) -> bool:
     if status.lag == 0 or status.declared_freshness is None:
         return True
     return status.measured_freshness is not None and status.measured_freshness <= status.declared_freshness
-
-
-def _complete_until(status: TableStatus, now: datetime) -> datetime | None:
-    """Commit time up to which the table has everything; None where that is not known."""
-    if status.lag == 0:
-        return now - GRACE
-    if status.measured_freshness is None:
-        return None
-    return now - max(GRACE, timedelta(seconds=status.measured_freshness))
 
 
 def _metadata(status: TableStatus) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class _Transaction:
     since: float
     begun: bool = False  # BEGIN was read
     expected: dict[str, int] | None = None  # topic → events; None until END
+    committed_ms: int = 0  # at the source; 0 where that does not count
 
 
 class Transactions:
@@ -56,7 +57,14 @@ class Transactions:
         self._prefix = topic.partition(".")[0]
         self._captured = frozenset(captured)
         self._clock = clock
+        self.complete_ms = 0
+        """Commit time up to which every transaction came in whole, milliseconds since 1970; 0 if unknown."""
         self.reset()
+
+    @property
+    def name(self) -> str:
+        """That of the source."""
+        return self._prefix
 
     def reset(self) -> None:
         """Forget everything: reading goes on elsewhere."""
@@ -106,6 +114,8 @@ class Transactions:
         elif status == "END":
             topics = {f"{self._prefix}.{collection}": count for collection, count in counts.items()}
             opened.expected = {t: n for t, n in topics.items() if t in self._captured}
+            # What the first batch continues is not known, so its transactions do not tell how far all are.
+            opened.committed_ms = 0 if self._first else int(content.get("ts_ms") or 0)
             self._ended.append(name)
 
     def _complete(self, counts: Counter[tuple[str | None, str]], now: float) -> None:
@@ -121,6 +131,7 @@ class Transactions:
                 return
             if missing:
                 log.warning("transaction %s: gave up waiting for events of %s", self._ended[0], missing)
+            self.complete_ms = max(self.complete_ms, opened.committed_ms)
             del self._open[self._ended.pop(0)]
         for name in [n for n, o in self._open.items() if now - o.since >= PATIENCE and o.expected is None]:
             log.warning("transaction %s: gave up waiting for its end", name)

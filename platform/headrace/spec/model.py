@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from headrace.errors import Location
+from headrace.spec.completion import Completion, RunMode
 from headrace.spec.text import advance
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class TableSpec:
     calendar: Calendar | None = None  # of the freshness
     start: StartMode | None = None  # START_MODE; None: FROM_BEGINNING
     immutable_before: str | None = None  # label of IMMUTABLE WHERE (column < label)
+    completion: Completion = field(default_factory=Completion)  # when a partition is complete, and what then
     freshness_origin: str = field(default="its layer file", compare=False)  # who says it, in words
 
     def locate(self, offset: int) -> Location:
@@ -157,6 +159,10 @@ class TableSpec:
         """The captured table a stg table reads, or None for a derived table."""
         first = self.references[0].upstream if self.references else None
         return first if isinstance(first, SourceTable) else None
+
+    @property
+    def run_mode(self) -> RunMode:
+        return self.completion.run_mode
 
     @property
     def partition_column(self) -> str | None:

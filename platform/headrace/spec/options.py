@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
+from typing import Any, cast
 
 from headrace.errors import did_you_mean
 from headrace.spec.calendar import Calendar, NoCalendar, read_calendar, read_zone
+from headrace.spec.completion import OPTIONS as COMPLETION
+from headrace.spec.completion import ZONE, Completion, NoCompletion, read_option
 from headrace.spec.cursor import Cursor
 from headrace.spec.model import CorrectionPolicy
 from headrace.spec.partitions import FORMATS, is_format
@@ -28,6 +31,7 @@ class Options:
     partition_format: str | None = None
     correction_policy: CorrectionPolicy = CorrectionPolicy.RECOMPUTE
     calendar: Calendar | None = None
+    completion: Completion = field(default_factory=Completion)
 
     @property
     def written(self) -> tuple[tuple[str, str], ...]:
@@ -62,13 +66,15 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
             options.correction_policy = CorrectionPolicy(value.value)
         elif key.value in (CALENDAR, TIME_ZONE):
             continue  # together, below
+        elif key.value in COMPLETION:
+            _read_completion(cursor, options, key, value, partitioned_by)
         elif key.value.startswith(prefix) and key.value.endswith(suffix):
             column = key.value[len(prefix) : -len(suffix)]
             _check_formatter(cursor, key, value, column, partitioned_by)
             options.partition_format = value.value
         else:
             columns = partitioned_by or ("<column>",)
-            known = [CORRECTION, CALENDAR, TIME_ZONE, *(f"{prefix}{c}{suffix}" for c in columns)]
+            known = [CORRECTION, CALENDAR, TIME_ZONE, *COMPLETION, *(f"{prefix}{c}{suffix}" for c in columns)]
             raise cursor.error(f"'{key.value}' is no option", at=key, hint=did_you_mean(key.value, known))
     _read_calendar(cursor, options)
 
@@ -87,11 +93,24 @@ def _read_calendar(cursor: Cursor, options: Options) -> None:
         options.calendar = read_calendar(word.value, zone)
 
 
+def _read_completion(
+    cursor: Cursor, options: Options, key: Word, value: Word, partitioned_by: tuple[str, ...]
+) -> None:
+    prefix, suffix = FORMATTER
+    if not any(k.value.startswith(prefix) and k.value.endswith(suffix) for k, _ in options.pairs):
+        column = (*partitioned_by, "<column>")[0]
+        hint = f"declare PARTITIONED BY ({column}) WITH ('{prefix}{column}{suffix}' = 'yyyyMMddHH')"
+        raise cursor.error(f"'{key.value}' needs partitions by time", at=key, hint=hint)
+    with _told_at(cursor, value):
+        found = {"zone": read_zone(value.value)} if key.value == ZONE else read_option(key.value, value.value)
+    options.completion = replace(options.completion, **cast("Any", found))
+
+
 @contextmanager
 def _told_at(cursor: Cursor, word: Word) -> Iterator[None]:
     try:
         yield
-    except NoCalendar as error:
+    except (NoCalendar, NoCompletion) as error:
         raise cursor.error(error.reason, at=word, hint=error.hint) from None
 
 

@@ -51,13 +51,19 @@ def label_range(spec: TableSpec, start: str, end: str) -> list[str]:
 
 
 def label_at(spec: TableSpec, moment: datetime) -> str:
-    """The partition that holds a moment, in UTC. Raises SpecError: the table has no partitions by time."""
-    return _label(_format(spec), moment.astimezone(UTC))
+    """The partition that holds an instant, in the zone of the table's labels."""
+    return label_of(spec, moment.astimezone(spec.completion.zone))
 
 
 def label_before(spec: TableSpec, label: str) -> str:
     """The partition before this one."""
-    return label_at(spec, _start(spec, label) - timedelta(minutes=1))
+    return label_of(spec, _start(spec, label) - timedelta(minutes=1))
+
+
+def label_after(spec: TableSpec, label: str) -> str:
+    """The partition after this one; the same at the end of the calendar."""
+    following = _next(_format(spec), _start(spec, label))
+    return label if following is None else label_of(spec, following)
 
 
 def cannot_keep(spec: TableSpec) -> str | None:
@@ -83,6 +89,19 @@ def bounds(spec: TableSpec, label: str) -> tuple[datetime, datetime]:
     """When the partition begins and when the next one does, in UTC."""
     start = _start(spec, label)
     return start, _next(_format(spec), start) or datetime.max.replace(tzinfo=UTC)
+
+
+def label_of(spec: TableSpec, moment: datetime) -> str:
+    """The label of the partition that holds this time, taken as it is written, whatever its zone."""
+    return _label(_format(spec), moment)
+
+
+def is_label(spec: TableSpec, text: str | None) -> bool:
+    """Whether a value of the partition column names a partition by time."""
+    try:
+        return text is not None and bool(_start(spec, text))
+    except SpecError:
+        return False
 
 
 def _format(spec: TableSpec) -> str:

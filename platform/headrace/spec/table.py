@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from headrace.errors import SpecError
+from headrace.spec.completion import RUN_MODE, RunMode
 from headrace.spec.header import Header, read_header
 from headrace.spec.model import TableSpec
 from headrace.spec.parameters import check_parameters
@@ -39,6 +40,7 @@ def read_table(source: SourceText) -> TableSpec:
     check_parameters(query, partitioned=header.options.partition_format is not None)
     _check_key(header)
     if header.name.layer == "stg":
+        _check_stg_mode(header)
         _check_stg(query, parsed, len(references))
     start = source.location(query.start)
     spec = TableSpec(
@@ -65,6 +67,7 @@ def read_table(source: SourceText) -> TableSpec:
         calendar=header.options.calendar,
         start=header.start,
         immutable_before=header.immutable_before.value if header.immutable_before else None,
+        completion=header.options.completion,
     )
     _check_immutable(source, header, spec)
     return spec
@@ -74,7 +77,9 @@ def _check_immutable(source: SourceText, header: Header, spec: TableSpec) -> Non
     """What keeps partitions as they are needs partitions by time, which no row leaves."""
     label = header.immutable_before
     where = source.location(label.start) if label is not None else header.start_location
-    if where is None or (label is None and spec.start == StartMode(StartPosition.FROM_BEGINNING)):
+    if spec.completion.run_mode is RunMode.BUSINESS:
+        where = where or header.name_location
+    elif where is None or (label is None and spec.start == StartMode(StartPosition.FROM_BEGINNING)):
         return
     if (why := cannot_keep(spec)) is not None:
         raise SpecError(f"{spec.name} cannot keep partitions as they are: {why}", where)
@@ -103,6 +108,16 @@ def _check_key(header: Header) -> None:
     elif not header.elements.primary_key:
         hint = f"write CREATE MATERIALIZED TABLE {header.name} (PRIMARY KEY (…)) …"
         raise SpecError(f"{header.name} has no PRIMARY KEY", header.name_location, hint)
+
+
+def _check_stg_mode(header: Header) -> None:
+    mode = header.options.completion.run_mode
+    if mode is not RunMode.REAL_TIME:
+        raise SpecError(
+            f"a stg table runs in no mode but '{RunMode.REAL_TIME}': its batch is its source, not '{mode}'",
+            header.name_location,
+            f"set '{RUN_MODE}' of a table that reads it",
+        )
 
 
 def _check_stg(query: Query, parsed: exp.Query, references: int) -> None:

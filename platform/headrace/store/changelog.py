@@ -26,6 +26,7 @@ from headrace.store.schema import (
     DELETE,
     KIND,
     ORIGIN,
+    STREAM,
     TOMBSTONE,
     VERSION,
     TableSchema,
@@ -197,6 +198,17 @@ class Changelog(Closable):
             predicate &= ds.field(ORIGIN) != BACKFILL
         found = self._open(after).to_pyarrow_dataset(schema=self.arrow).to_table(filter=predicate)
         return conform(found, self.arrow).sort_by(VERSION)
+
+    def streamed_labels(self, after: int, through: int) -> set[str | None]:
+        """The partitions that changes of versions `(after, through]` are in, without those of backfills.
+
+        Raises as `check`.
+        """
+        assert self.schema.partition is not None
+        predicate = self._between(after, through) & (ds.field(ORIGIN) == STREAM)
+        rows = self._open(after).to_pyarrow_dataset(schema=self.arrow)
+        found = rows.to_table(columns=[self.schema.partition], filter=predicate)
+        return set(found.column(0).unique().to_pylist())
 
     @staticmethod
     def _between(after: int, through: int) -> ds.Expression:

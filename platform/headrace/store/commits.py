@@ -46,6 +46,8 @@ class Commit:
         batch: micro-batch id of the flow, -1 elsewhere.
         high: highest source sequence ever applied (stg only).
         source_ms: commit time at the source of the newest event applied, milliseconds since 1970.
+        watermark_ms: time at the source up to which everything is in the table, milliseconds since 1970, as
+            it was known before this commit, which can only have added to it; 0 while unknown.
         accounting: events in and what became of them (stg only).
         rows: rows of the table at this version.
         through: snapshot only: changelog version that its newest partition includes.
@@ -69,6 +71,7 @@ class Commit:
     batch: int = -1
     high: str = ""
     source_ms: int = 0
+    watermark_ms: int = 0
     accounting: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     through: int = -1

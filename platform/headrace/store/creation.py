@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ _INEXACT = ("decimal", "float", "double", "binary", "array", "map", "struct", "b
 DEFINITION = "headrace.definition"
 """Table property of a snapshot: its layer file."""
 
+WATERMARK = "headrace.watermark"
+"""Table property of a snapshot: the watermark when a partition was last found complete, ISO 8601, UTC."""
+
 _RECORD = "spark.databricks.delta.commitInfo.userMetadata"
 _CHECKPOINTS = {"delta.checkpointInterval": "1000"}
 _OF_CHANGES = {**_CHECKPOINTS, "delta.dataSkippingStatsColumns": VERSION}
@@ -40,11 +44,33 @@ def create(store: StoredTable, template: str, immutable_before: str = "") -> Non
 
 def describe(store: StoredTable, definition: str) -> None:
     """Let the snapshot's table property say what made its rows, for whoever meets it without headrace."""
+    if definition:
+        _tell(store, DEFINITION, definition)
+
+
+def tell_watermark(store: StoredTable, watermark_ms: int) -> None:
+    """Let a snapshot's table property say how far the table is, for whoever waits for its partitions.
+
+    Args:
+        watermark_ms: milliseconds since 1970.
+    """
+    with store.compacting:
+        store.snapshot.check_open()
+        _tell(
+            store,
+            WATERMARK,
+            datetime.fromtimestamp(watermark_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        )
+        store.reread()
+
+
+def _tell(store: StoredTable, name: str, value: str) -> None:
+    """The commit repeats the newest record: it changes no row."""
     table, found = DeltaTable(str(store.snapshot.path)), latest(store.snapshot.path)
-    if not definition or found is None or table.metadata().configuration.get(DEFINITION) == definition:
+    if found is None or table.metadata().configuration.get(name) == value:
         return
     table.alter.set_table_properties(
-        {DEFINITION: definition},
+        {name: value},
         raise_if_not_exists=False,
         commit_properties=CommitProperties(custom_metadata={"userMetadata": found[1].encode()}),
     )

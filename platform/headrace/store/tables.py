@@ -34,6 +34,7 @@ from headrace.store.schema import (
 )
 from headrace.store.snapshot import Pin, Snapshot
 from headrace.store.tail import Tail, TailView
+from headrace.store.watermark import Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,6 +98,7 @@ class StoredTable:
         self._pin = Pin(0, 0, 0)
         self._index: SnapshotIndex | None = None
         self._cold_through = -1
+        self.watermark = Watermark()
         self.fits = True
         """Whether its columns on disk are those of its schema: else no row can be read."""
 
@@ -133,6 +135,7 @@ class StoredTable:
         if found is None:
             raise FileNotFoundError(f"{self.changelog.path} does not exist")
         self._commit = found[1]
+        self.watermark.move(self.version, self._commit.watermark_ms)
         self.changelog.refresh()
         self.use(Retained.load(self.root))
         self.deletes.forget()
@@ -250,7 +253,7 @@ class StoredTable:
 
     def _counted(self, commit: Commit, kinds: Mapping[str, int], miscounted: int = 0) -> Commit:
         rows = self._commit.rows + miscounted + kinds.get(INSERT, 0) - kinds.get(DELETE, 0)
-        return replace(commit, rows=rows, kinds=dict(kinds))
+        return replace(commit, rows=rows, kinds=dict(kinds), watermark_ms=self.watermark.newest)
 
     def _labels(self, changes: pa.Table) -> tuple[str | None, ...] | None:
         """The partitions of these rows, old places of moved ones too; None where they are many."""

@@ -1,0 +1,250 @@
+"""Finds the partitions that have become complete, runs what their tables do then, and notes what came of it.
+
+What a partition waits for is in the catalog before it runs and until it has run to its end: a kill in between
+lets it run again, and what it does is done once, since a second run finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from headrace.catalog import Catalog
+from headrace.catalog.completions import Progress as Looked
+from headrace.engine.keeping import SHARE, WINDOW_SECONDS
+from headrace.engine.table import Registry, Table
+from headrace.engine.watermark import watermark
+from headrace.errors import Cancelled
+from headrace.planner.completion import late, newest_complete, newly_complete, runs_of
+from headrace.spec.completion import LateData, RunMode, Signal
+from headrace.spec.model import TableName
+from headrace.spec.partitions import is_label
+from headrace.store.commits import MOST_RECORDS, records
+from headrace.store.creation import tell_watermark
+from headrace.store.tables import Cold
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between two looks."""
+
+AGAIN_SECONDS = 60.0
+"""Pause after what a complete partition runs has failed."""
+
+AT_ONCE = 24
+"""Partitions that one run takes: an outage is caught up in parts."""
+
+COMPLETE = "COMPLETE"
+"""Outcome where nothing is to run."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one partition: a word, and what a person should know of it."""
+
+    word: str
+    detail: str = ""
+
+
+Action = Callable[[Table, str, str], Mapping[str, Outcome]]
+"""What a run mode does with the complete partitions from a first to a last label. A second run changes
+nothing. Labels that the answer leaves out have the outcome COMPLETE."""
+
+
+@dataclass
+class _State:
+    """What is known of one table.
+
+    Args:
+        looked, waiting: as in the catalog; None where that was not read since it changed.
+        searched: changelog version up to which nothing is left to see.
+        failed: until when what it runs rests, seconds since 1970, and why.
+    """
+
+    table: Table
+    looked: Looked | None = None
+    waiting: dict[str, int] | None = None
+    searched: int = 0
+    failed: tuple[float, str] = (0.0, "")
+
+
+class Closing:
+    """Of all tables with partitions by time.
+
+    Args:
+        actions: by run mode; one that is not among them runs nothing.
+        runs: whether a table runs now.
+        loading: whether its source is being read for the first time.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        registry: Registry,
+        actions: Mapping[RunMode, Action],
+        *,
+        runs: Callable[[Table], bool],
+        loading: Callable[[Table], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._catalog = catalog
+        self._registry = registry
+        self._actions = actions
+        self._runs = runs
+        self._loading = loading
+        self._clock = clock
+        self._states: dict[TableName, _State] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="closing", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for what runs; nothing follows."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def told(self, table: TableName) -> list[str]:
+        """What `headrace status` says of a table whose complete partitions cannot be run."""
+        state = self._states.get(table)
+        return [f"its complete partitions wait: {state.failed[1]}"] if state and state.failed[1] else []
+
+    def _watch(self) -> None:
+        while not self._stop.wait(TICK):
+            self.look()
+
+    def look(self) -> None:
+        """Note what is complete, then run what is due, one table after the other."""
+        for table in list(self._registry):
+            if self._stop.is_set():
+                return
+            if table.spec.partition_format is None or not table.store.version:
+                continue
+            state = self._states.get(table.name)
+            if state is None or state.table is not table:  # another definition has taken its place
+                state = self._states[table.name] = _State(table)
+            try:
+                if signal := self.signal_ms(table):
+                    self._note(state, signal)
+                    self._run(state, signal)
+            except Exception:
+                log.exception("complete partitions of %s", table.name)
+
+    def signal_ms(self, table: Table) -> int:
+        """How far a table is by the signal that it declares, milliseconds since 1970; 0 while unknown."""
+        if table.spec.completion.signal is Signal.WATERMARK:
+            return watermark(self._registry, table)
+        latency = table.measured(SHARE, WINDOW_SECONDS) or table.latency
+        if latency is None or self._loading(table) or not self._runs(table):
+            return 0
+        return int(1000 * (self._clock() - latency))
+
+    # -- what is complete ---------------------------------------------------------------------------------
+
+    def _note(self, state: _State, signal: int) -> None:
+        known, table, spec = self._catalog.completions, state.table, state.table.spec
+        version, moment = table.store.version, datetime.fromtimestamp(signal / 1000, UTC)
+        looked = state.looked or known.progress(table.name)
+        if looked is not None and not is_label(spec, looked.through):
+            known.restart(table.name)  # its partitions have another format
+            looked = None
+        if looked is None:
+            newest = newest_complete(spec, moment)
+            if newest is not None and self._runs(table) and not self._loading(table):
+                found = {p for p in _labels(table) if is_label(spec, p) and p <= newest} | {newest}
+                known.begin(table.name, found, newest, signal, version)
+            return
+        state.looked = looked
+        self._search(state, looked, version, signal)
+        if labels := newly_complete(spec, moment, looked.through):
+            log.info("%s: complete up to %s", table.name, labels[-1])
+            known.complete(table.name, labels, signal, version)
+            state.looked = state.waiting = None
+
+    def _search(self, state: _State, looked: Looked, version: int, signal: int) -> None:
+        """Look for late data in the commits since the last look."""
+        known, table, completion = self._catalog.completions, state.table, state.table.spec.completion
+        after = max(looked.looked, state.searched)
+        found = late_labels(table, after, version, looked.through) if version > after else []
+        labels = sorted(set(found))
+        if labels and completion.late is LateData.REOPEN:
+            log.info("%s: late data in %s", table.name, ", ".join(labels))
+            due = signal + completion.delay // timedelta(milliseconds=1)
+            known.reopen(table.name, labels, due_ms=due, version=version, looked=version)
+            state.looked = state.waiting = None
+        elif labels:
+            known.ignore(table.name, len(found), version)
+            state.looked = None
+        elif version - looked.looked > MOST_RECORDS // 2:  # a restart reads on from what the catalog has
+            known.look(table.name, version)
+            state.looked = None
+        state.searched = version
+
+    # -- what it runs -------------------------------------------------------------------------------------
+
+    def _run(self, state: _State, signal: int) -> None:
+        table, known = state.table, self._catalog.completions
+        if state.waiting is None:
+            state.waiting = known.waiting(table.name)
+        due = [label for label, ms in state.waiting.items() if ms <= signal]
+        if not due or self._clock() < state.failed[0] or not self._runs(table):
+            return
+        action = self._actions.get(table.spec.run_mode)
+        for labels in runs_of(table.spec, due, AT_ONCE):
+            if self._stop.is_set():
+                return
+            try:
+                found = action(table, labels[0], labels[-1]) if action is not None else {}
+            except Cancelled:
+                return
+            except Exception as error:
+                log.warning("%s, %s … %s: %s", table.name, labels[0], labels[-1], error)
+                state.failed = self._clock() + AGAIN_SECONDS, str(error).splitlines()[0]
+                return
+            outcomes: dict[Outcome, list[str]] = {}
+            for label in labels:
+                outcomes.setdefault(found.get(label, Outcome(COMPLETE)), []).append(label)
+            state.waiting = None
+            for outcome, own in outcomes.items():
+                known.finish(table.name, own, outcome.word, outcome.detail, table.store.version)
+        state.failed = (0.0, "")
+        tell_watermark(table.store, signal)
+
+
+def late_labels(table: Table, after: int, through: int, newest: str) -> list[str]:
+    """The complete partitions that the stream changed in versions `(after, through]`, once for each commit.
+
+    Corrections are not late: they are what the batch gives.
+
+    Args:
+        newest: the newest complete partition.
+    """
+    changelog, found = table.store.changelog, []
+    after = max(after, changelog.removed)
+    known = records(changelog.path, after, through)
+    if len(known) != through - after:  # more than are worth reading one by one
+        return late(table.spec, changelog.streamed_labels(after, through), newest)
+    for version, commit in enumerate(known, start=after + 1):
+        if commit is None or (commit.mode == "stream" and commit.partitions is None):
+            found += late(table.spec, changelog.streamed_labels(version - 1, version), newest)
+        elif commit.mode == "stream":
+            found += late(table.spec, commit.partitions or (), newest)
+    return found
+
+
+def _labels(table: Table) -> set[str]:
+    """The labels of its rows."""
+    column, labels = table.store.schema.partition, set(table.store.head_index().partitions)
+    assert column is not None
+    try:
+        labels |= set(table.store.head().tail.rows.column(column).to_pylist())
+    except Cold:
+        log.debug("%s is cold: only its snapshot tells partitions", table.name)
+    return {label for label in labels if label is not None}
