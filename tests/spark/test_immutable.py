@@ -15,6 +15,8 @@ from headrace.engine import advance as advance_module
 from headrace.engine.bounds import Bounds
 from headrace.engine.compaction import compact
 from headrace.engine.immutable import follow_declared, protect, refuse
+from headrace.engine.parity import verify_batch
+from headrace.engine.run_modes import SETTLED, settle
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ImmutableResult
@@ -195,4 +197,27 @@ def test_start_mode_leaves_history_out_until_it_is_opened(harness: Callable[...,
     assert {row[1] for row in warehouse.rows(BY_USER)} == {OPEN, NEW}
     moved(warehouse, BY_USER, None)
     assert {row[1] for row in warehouse.rows(BY_USER)} == set(HOURS)
+    warehouse.assert_parity()
+
+
+def test_a_business_period_is_settled_by_the_batch_and_closed(warehouse: Harness) -> None:
+    corrupt(warehouse, BY_USER, OLD)
+    warehouse.open()
+    close = settle(
+        lambda table, span: verify_batch(
+            warehouse.sessions.batch, warehouse.registry, table, start=span.start, end=span.end
+        ),
+        lambda table, span: warehouse.backfill(str(table.name), span.start, span.end),
+    )
+    found = close(warehouse.table(BY_USER), OLD, OLD)
+    assert {label: outcome.word for label, outcome in found.items()} == {OLD: SETTLED}
+    assert "2 inserted" in found[OLD].detail
+    settled = of_hour(warehouse, BY_USER, OLD)
+    assert len(settled) == 2
+    late(warehouse)
+    assert of_hour(warehouse, BY_USER, OLD) == settled
+    again = close(warehouse.table(BY_USER), OLD, OPEN)  # a kill before it was noted: it runs once more
+    assert {outcome.word for outcome in again.values()} == {SETTLED}
+    assert of_hour(warehouse, BY_USER, OLD) == settled
+    assert warehouse.verify(BY_USER).immutable_before == NEW
     warehouse.assert_parity()

@@ -12,7 +12,8 @@ from headrace.engine.immutable import start_label
 from headrace.errors import SpecError
 from headrace.planner.changes import change_of
 from headrace.spec import TableSpec, load_table
-from headrace.spec.partitions import label_at, label_before
+from headrace.spec.completion import RunMode
+from headrace.spec.partitions import label_after, label_at, label_before
 from headrace.spec.project import Project
 from headrace.spec.start import StartMode, StartPosition
 from headrace.store.commits import Commit
@@ -62,6 +63,13 @@ def test_labels_are_in_utc(tmp_path: Path) -> None:
     spec = table(tmp_path, "")
     assert label_at(spec, NOON.astimezone(tz=datetime.now().astimezone().tzinfo)) == "2026110112"
     assert label_before(spec, "2026110100") == "2026103123"
+    assert label_after(spec, "2026103123") == "2026110100"
+
+
+def test_labels_are_in_the_zone_of_the_table(tmp_path: Path) -> None:
+    there = PARTITIONED.replace("WITH (", "WITH ('partition.time-zone' = 'Asia/Shanghai', ")
+    spec = table(tmp_path, "START_MODE = FROM_TIMESTAMP('2026-11-01 20:00:00')", partitioned=there)
+    assert start_label(spec, None, NOW) == "2026110204"
 
 
 def test_it_is_shown_as_it_is_written() -> None:
@@ -106,3 +114,10 @@ def test_both_leave_the_rows_as_they_are(tmp_path: Path) -> None:
     change = change_of(before, after, Project(tmp_path, {after.name: after}, {}))
     assert change is not None
     assert (change.kind, change.what) == ("PROPERTIES", ("START_MODE", "IMMUTABLE WHERE"))
+
+
+def test_a_business_period_closes_so_rows_must_stay_in_it(tmp_path: Path) -> None:
+    business = PARTITIONED.replace("WITH (", "WITH ('run.mode' = 'business', ")
+    assert table(tmp_path, "", partitioned=business).completion.run_mode is RunMode.BUSINESS
+    with pytest.raises(SpecError, match=r"1:27: dws.t cannot keep partitions as they are: its key lacks"):
+        table(tmp_path, "", key="a", partitioned=business)

@@ -58,7 +58,7 @@ def double_run(prove: Prove, recompute: Recompute) -> Action:
 
 
 def settle(prove: Prove, recompute: Recompute) -> Action:
-    """The batch writes the period's partitions, is proven, and closes them: they are immutable from then on."""
+    """The batch writes the period's partitions; proven, they are closed: immutable from then on."""
 
     def run(table: Table, start: str, end: str) -> dict[str, Outcome]:
         labels, span = label_range(table.spec, start, end), Span(start, end)
