@@ -96,6 +96,7 @@ class ApplyResult(BaseModel):
 
     dry_run: bool
     tables: list[AppliedTable]
+    proofs: list[ParityResult] = Field(default=[], description="BLUE GREEN: of the tables built aside")
     seconds: float = 0.0
 
 
@@ -127,6 +128,15 @@ class WorkflowStatus(BaseModel):
     due_in: float = Field(description="until its next refresh is due; 0 where it is")
     took: float | None = Field(default=None, description="the last refresh that succeeded")
     turn: str = Field(description="of the next refresh, or of the one under way; never used again")
+
+
+class ImmutableResult(BaseModel):
+    """`ALTER … SET IMMUTABLE WHERE` and `RESET IMMUTABLE`."""
+
+    table: str
+    before: str = Field(description="partitions with a lesser label stay as they are; empty for none")
+    was: str = Field(description="the bound before")
+    refreshed: RefreshResult | None = Field(default=None, description="set where partitions were opened")
 
 
 class LoadResult(BaseModel):
@@ -173,6 +183,7 @@ class ParityResult(BaseModel):
     frontier: dict[str, Any] = {}
     position: str | None = None
     partitions: list[str] = Field(default=[], description="partitions that differ")
+    immutable_before: str = Field(default="", description="partitions before it were not compared")
     sample: list[DifferingRow] = []
     seconds: float = 0.0
     error: str | None = None

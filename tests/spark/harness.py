@@ -15,6 +15,7 @@ import pyarrow as pa
 from headrace.engine.advance import Sessions, advance
 from headrace.engine.assemble import assemble
 from headrace.engine.backfill import backfill
+from headrace.engine.immutable import create
 from headrace.engine.ingest import ingest
 from headrace.engine.parity import verify_batch
 from headrace.engine.table import Delta, Table
@@ -194,7 +195,7 @@ class Harness:
         self.dead_letters = DeadLetters(self.root / "warehouse" / "dead_letters")
         self.dead_letters.open()
         for table in self.registry:
-            table.store.create(table.template)
+            create(table)
             table.store.open()
 
     def table(self, name: str) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,7 +18,9 @@ from headrace.catalog import Catalog
 from headrace.declared import deployed_tables
 from headrace.engine.apply import Apply, steps
 from headrace.engine.assemble import assemble
+from headrace.engine.blue_green import Green
 from headrace.engine.compaction import compact
+from headrace.engine.immutable import protect
 from headrace.engine.table import Registry
 from headrace.errors import ConstraintViolated, NeedsResync, TerminalError, TransientError
 from headrace.progress import Progress
@@ -61,7 +63,13 @@ class Applying:
             threshold=timedelta(minutes=30),
         )
 
-    def apply(self, files: dict[str, str | None] | None = None, *, dry_run: bool = False) -> ApplyResult:
+    def apply(
+        self,
+        files: dict[str, str | None] | None = None,
+        *,
+        green: Green | None = None,
+        dry_run: bool = False,
+    ) -> ApplyResult:
         self.edit(files or {})
         project = load_project(self.warehouse.root / "project")
         wanted = self.wanted()
@@ -78,15 +86,32 @@ class Applying:
             self.catalog,
             cast("Any", supervisor),
             cast("Any", views),
-            lambda table, _: self.warehouse.backfill(str(table.name)),
+            lambda table, said: (
+                green.swap(table, said)
+                if green and table in green
+                else self.warehouse.backfill(str(table.name))
+            ),
             lambda table: self.resumed.append(str(table.name)),
         )
         deployed = deployed_tables(self.catalog, project.directory)
         todo = steps(self.warehouse.registry, wanted, deployed, project)
-        result = work.run(todo, wanted, project, begin=lambda: None, dry_run=dry_run, progress=Progress())
+        prepare = green.build if green is not None else lambda *_: None
+        result = work.run(
+            todo,
+            wanted,
+            project,
+            begin=lambda: None,
+            prepare=prepare,
+            dry_run=dry_run,
+            progress=Progress(),
+        )
         if not dry_run:
             self.warehouse.project = project
         return result
+
+    def green(self) -> Green:
+        warehouse = self.warehouse
+        return Green(warehouse.sessions, warehouse.registry, [], warehouse.root / "green", "test")
 
     def goes_on(self) -> None:
         """The next changes of the source come through, and every table is its SQL's result."""
@@ -272,3 +297,122 @@ def test_killed_in_the_middle_it_is_done_by_the_next_apply(
     assert told(result)[PAID] == ("LOGIC", True)
     assert len(warehouse.rows(PAID)) == 9
     applying.goes_on()
+
+
+def by_user(clauses: str = "") -> str:
+    return LAYERS["dws/by_user"].replace(" AS SELECT", f" {clauses} AS SELECT", 1)
+
+
+def test_another_text_from_a_time_on_keeps_what_was_before(applying: Applying) -> None:
+    warehouse = applying.warehouse
+    before = [row for row in warehouse.rows(BY_USER) if row[1] < HOURS[1]]
+    start = "START_MODE = FROM_TIMESTAMP('2026-11-20 11:00:00')"
+    text = by_user(start).replace("sum(amount)", "sum(-amount)")
+    result = applying.apply({"dws/by_user": text})
+    assert told(result) == {BY_USER: ("LOGIC", False)}
+    assert result.tables[0].what == ["query", "START_MODE"]
+    rows = warehouse.rows(BY_USER)
+    assert [row for row in rows if row[1] < HOURS[1]] == before
+    assert {row[3] < 0 for row in rows if row[1] >= HOURS[1]} == {True}
+    assert warehouse.verify(BY_USER).immutable_before == HOURS[1]
+    applying.goes_on()
+    assert [row for row in warehouse.rows(BY_USER) if row[1] < HOURS[1]] == before
+    warehouse.open()
+    applying.apply({"dws/by_user": by_user()})  # the bound stays
+    assert [row for row in warehouse.rows(BY_USER) if row[1] < HOURS[1]] == before
+    warehouse.assert_parity()
+
+
+def test_immutable_partitions_are_not_lost_to_other_columns(applying: Applying) -> None:
+    warehouse = applying.warehouse
+    protect(warehouse.table(BY_USER), HOURS[1], run_id="test")
+    rows = warehouse.rows(BY_USER)
+    text = by_user().replace("count(*) AS cnt", "count(*) AS cnt, max(amount) AS most")
+    with pytest.raises(TerminalError, match=r"would begin again.*RESET IMMUTABLE"):
+        applying.apply({"dws/by_user": text})
+    assert warehouse.rows(BY_USER) == rows
+    assert applying.catalog.row(BY_USER).state != "FAILED"
+
+
+def test_a_chain_is_built_aside_proven_and_swapped_in(
+    applying: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse, green = applying.warehouse, applying.green()
+    before = {name: warehouse.rows(name) for name in (PAID, BY_USER)}
+    version = warehouse.table(PAID).store.version
+    build = green.build
+
+    def build_then_stream(*args: Any) -> None:
+        build(*args)
+        assert {
+            name: warehouse.rows(name) for name in (PAID, BY_USER)
+        } == before  # nobody sees the green ones
+        for key in (50, 51):
+            warehouse.source.put("orders", order_id=key, user_id=5, amount="8.00", hour=HOURS[0])
+        warehouse.step()  # those that run go on meanwhile
+        assert len(warehouse.rows(PAID)) == 11
+
+    monkeypatch.setattr(green, "build", build_then_stream)
+    texts = {"dwd/paid": paid(condition="amount > 3"), "dws/by_user": by_user().replace("sum(a", "sum(-a")}
+    result = applying.apply(cast("Any", texts), green=green)
+    assert told(result) == {PAID: ("LOGIC", False), BY_USER: ("LOGIC", False)}
+    assert [(p.table, p.equal) for p in green.proofs] == [(PAID, True), (BY_USER, True)]
+    assert result.tables[0].refreshed is not None and result.tables[0].refreshed.deleted == 3
+    assert warehouse.table(PAID).store.version == version + 2  # the stream's and the swap's
+    warehouse.assert_parity()
+    assert (5, HOURS[0], 2, -16) in [(u, h, n, int(a)) for u, h, n, a in warehouse.rows(BY_USER)]
+    green.clear()
+    assert not green.place.exists()
+    applying.goes_on()
+    warehouse.open()
+    warehouse.assert_parity()
+
+
+def test_another_shape_is_swapped_in_with_all_who_read_it(applying: Applying) -> None:
+    warehouse, green = applying.warehouse, applying.green()
+    result = applying.apply({"dwd/paid": paid("*, amount * 2 AS twice")}, green=green)
+    assert told(result)[PAID] == ("LOGIC", True)
+    assert {name for name, (change, _) in told(result).items() if change == "RECOMPUTED"} == {
+        BY_USER,
+        "dws.total",
+    }
+    assert [p.equal for p in green.proofs] == [True] * 3
+    assert len(warehouse.rows(PAID)[0]) == 5
+    applying.goes_on()
+
+
+def test_what_is_not_proven_is_not_applied(applying: Applying, monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse, green = applying.warehouse, applying.green()
+    rows = warehouse.rows(PAID)
+
+    def damaged(table: Any) -> None:
+        advance(table)
+        store = table.store
+        if store.version == 1:
+            change = store.changelog.read(0, 1).select([*store.schema.stored_names, "_kind"]).slice(0, 1)
+            gone = change.set_column(change.num_columns - 1, "_kind", [["-D"]])
+            store.append(gone, replace(store.commit, version=2), origin="stream")
+
+    advance = green._advance
+    monkeypatch.setattr(green, "_advance", damaged)
+    with pytest.raises(
+        TerminalError, match=r"`dwd.paid`, built aside, differs .* 1 rows missing, 0 too many"
+    ):
+        applying.apply({"dwd/paid": paid(condition="amount > 3")}, green=green)
+    assert warehouse.rows(PAID) == rows
+    warehouse.assert_parity()
+    assert applying.catalog.row(PAID).state != "FAILED"
+
+
+def test_what_cannot_be_built_aside_is_told(applying: Applying) -> None:
+    text = layer("dwd.new", "order_id", f"SELECT * FROM stg.orders {RANGE}")
+    with pytest.raises(
+        TerminalError, match=r"`dws.by_user` cannot be built aside: it reads dwd.new, which is"
+    ):
+        applying.apply(
+            {"dwd/new": text, "dws/by_user": by_user().replace("paid", "new")}, green=applying.green()
+        )
+    applying.edit({"dwd/new": None, "dws/by_user": by_user()})
+    stg = applying.warehouse.source.tables["orders"].layer("orders").replace("SELECT *", "SELECT *, 'x' AS m")
+    with pytest.raises(TerminalError, match=r"`stg.orders` cannot be built aside: it reads a source"):
+        applying.apply({"stg/orders": stg}, green=applying.green())

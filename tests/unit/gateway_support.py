@@ -29,6 +29,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    ImmutableResult,
     LoadResult,
     ParityResult,
     RefreshDecision,
@@ -286,6 +287,10 @@ class FakeWarehouse:
         suspended = [] if dry_run else [table]
         return RewindResult(table=table, dry_run=dry_run, tables=[rewound], suspended=suspended)
 
+    def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult:
+        self.calls.append(("immutable", table, before))
+        return ImmutableResult(table=table, before=before or "", was="2026112000")
+
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
         self.calls.append(("rollback", table))
         return ApplyResult(dry_run=False, tables=[])
@@ -307,6 +312,7 @@ class FakeWarehouse:
         edit: Callable[[Project], Edit] | None = None,
         /,
         *,
+        blue_green: bool = False,
         dry_run: bool = False,
         progress: Progress,
     ) -> ApplyResult:

@@ -84,10 +84,9 @@ def test_options_say_when_and_what_then(tmp_path: Path) -> None:
         ("'partition.time-zone' = 'Mars/Olympus'", "is no time zone"),
         (
             "'run.mode' = 'batch'",
-            r"'batch' is no run mode\n  hint: write 'real-time' or 'real-time, offline'",
+            r"'batch' is no run mode\n  hint: write 'real-time' or 'real-time, offline' or 'business'",
         ),
         ("'run.mode' = 'real-time, real-time'", "is no run mode"),
-        ("'run.mode' = 'business'", "the run mode 'business' is not there yet"),
         ("'run.mode' = 'offline'", "the run mode 'offline' is not there yet"),
         ("'partition.complete.dealy' = '5 MINUTE'", r"no option\n  hint: .*partition.complete.delay"),
     ],

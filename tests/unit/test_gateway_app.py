@@ -118,6 +118,7 @@ def test_a_result_of_many_batches_and_an_empty_one(client: GatewayClient, gatewa
         ("CHECK stg.users", ("check", "stg.users", None, None)),
         ("ALTER MATERIALIZED TABLE stg.users SUSPEND", ("suspend", "stg.users")),
         ("ALTER MATERIALIZED TABLE stg.users RESUME", ("resume", "stg.users")),
+        ("ALTER MATERIALIZED TABLE stg.orders RESET IMMUTABLE", ("immutable", "stg.orders", None)),
         (
             "ALTER MATERIALIZED TABLE stg.users SET FRESHNESS = INTERVAL '1' DAY",
             ("alter", "stg.users", "FRESHNESS", "INTERVAL '1' DAY"),

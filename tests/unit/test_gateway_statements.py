@@ -86,6 +86,11 @@ DAY = s.Labels("2024010100", "2024010123")
             "ALTER MATERIALIZED TABLE dws.user_hour AS\nSELECT 1 AS a, 'x;' AS b FROM dwd.orders;",
             s.AlterQuery("dws.user_hour", "SELECT 1 AS a, 'x;' AS b FROM dwd.orders"),
         ),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour SET IMMUTABLE WHERE (logdate < '2026112200')",
+            s.SetImmutable("dws.user_hour", "2026112200"),
+        ),
+        ("alter materialized table dws.user_hour reset immutable;", s.SetImmutable("dws.user_hour", None)),
         ("ALTER MATERIALIZED TABLE dws.user_hour ROLLBACK;", s.Rollback("dws.user_hour")),
         ("ALTER MATERIALIZED TABLE stg.users REWIND TO VERSION 12;", s.Rewind("stg.users", 12)),
         (
@@ -105,6 +110,7 @@ DAY = s.Labels("2024010100", "2024010123")
         ("drop materialized table if exists dws.none;", s.Drop(None)),
         ("APPLY", s.Apply()),
         ("apply dry run;", s.Apply(dry_run=True)),
+        ("APPLY BLUE GREEN DRY RUN", s.Apply(dry_run=True, blue_green=True)),
         ("VERIFY", s.Verify((), None, True)),
         ("VERIFY WITHOUT SOURCE", s.Verify((), None, False)),
         (
@@ -214,10 +220,23 @@ def test_statement(sql: str, expected: s.ParsedStatement) -> None:
         ("CHANGES dwd.orders READER 'a b'", (1, 27), "`a b` is no name of a reader", "letters, digits"),
         ("CHECK dwd.orders; CHECK dwd.orders", (1, 17), "more than one statement", "one by one"),
         ("SHOW 'MATERIALIZED TABLES", (1, 1), "cannot be read", "not closed"),
+        (
+            "ALTER MATERIALIZED TABLE dws.user_hour SET IMMUTABLE WHERE (dt < 'x')",
+            (1, 61),
+            "`dws.user_hour` is partitioned by `logdate`, not by `dt`",
+            "",
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users SET IMMUTABLE WHERE (logdate < 'x')",
+            (1, 50),
+            "`stg.users` has no partitions",
+            "",
+        ),
         ("CREATE TABLE dws.x AS SELECT 1", (1, 8), "expected `MATERIALIZED`", ""),
         ("CREATE OR REPLACE MATERIALIZED TABLE x AS SELECT 1", (1, 11), "expected `ALTER`", ""),
         ("DROP MATERIALIZED TABLE dws.user_our", (1, 25), "no table `dws.user_our`", "dws.user_hour"),
         ("DROP MATERIALIZED TABLE dws.user_hour CASCADE", (1, 39), "expected the end", ""),
+        ("APPLY BLUE", (1, 11), "expected `GREEN`", ""),
         ("APPLY RUN", (1, 7), "expected the end of the statement, found `RUN`", ""),
         (
             "ALTER MATERIALIZED TABLE stg.users SET FRESHNES = DOWNSTREAM",

@@ -10,16 +10,21 @@ from headrace.cli import progress
 from headrace.cli.cascade import show_refreshed
 from headrace.cli.options import Json, Project, load_settings
 from headrace.cli.output import note, print_columns, print_json
+from headrace.cli.parity import show_parity
 
 
 def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would change.")] = False,
+    blue_green: Annotated[
+        bool, typer.Option("--blue-green", help="Build changed tables aside, prove them, then swap.")
+    ] = False,
     project: Project = None,
     as_json: Json = False,
 ) -> None:
     """Let the tables be what the files declare.
 
-    Others go on beside it. A table with another query rests while its history is computed by the new text.
+    Others go on beside it. A table with another query rests while its history is computed by the new text;
+    with `--blue-green` it streams on until the new one is built aside, proven and swapped in.
     """
     from headrace.gateway.client import GatewayClient
 
@@ -32,10 +37,12 @@ def apply(
             show_changes(planned["tables"])
             if dry_run or not planned["tables"]:
                 return
-        result = progress.run(client, "APPLY").result
+        result = progress.run(client, "APPLY BLUE GREEN" if blue_green else "APPLY").result
     if as_json:
         print_json(result)
     else:
+        if result["proofs"]:
+            show_parity(result["proofs"])
         if any(t["refreshed"] is not None for t in result["tables"]):
             show_refreshed(result["tables"])
         note(f"applied in {result['seconds']:.1f} s")

@@ -26,6 +26,8 @@ def show_parity(results: list[dict[str, Any]]) -> None:
         ],
     )
     for r in results:
+        if bound := r.get("immutable_before"):
+            print(f"\n{r['table']}: partitions before {bound} are immutable and were not compared")
         if (done := r.get("repaired")) is not None:
             where = f"partitions {', '.join(done['partitions'])}" if done["partitions"] else "all of it"
             print(

@@ -16,6 +16,7 @@ from headrace.engine.compaction import DRIVER_CHANGES, DRIVER_ROWS, compact, sna
 from headrace.engine.decide import Refresh, candidates, decide, history, run_again, whole_query
 from headrace.engine.delta import changes_since, corrected
 from headrace.engine.diff import check_unique, count_kinds
+from headrace.engine.immutable import mutable
 from headrace.engine.job_group import Statements
 from headrace.engine.kept import Kept
 from headrace.engine.large import gathered
@@ -159,13 +160,14 @@ def _advance(
         run_id=run_id,
         batch=batch,
         source_ms=max(h.commit.source_ms for h in heads.values()),
+        immutable_before=table.store.commit.immutable_before,
     )
     small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
     place: Place = "driver" if small else "arrow" if _by_arrow(table, deltas) else "cluster"
     again = run_again(table, rerun=rerun, corrected=any(corrected(d, policy) for d in deltas.values()))
     refresh = decide(table, upstreams, deltas, commit, place=place, force=force, again=again)
     skip = policy is CorrectionPolicy.SKIP
-    shadowed = due(table, shadow_one_in) and again is None
+    shadowed = due(table, shadow_one_in) and again is None and not commit.immutable_before
     work = Work(sessions, table, upstreams, heads, deltas, skip, shadowed)
     delta = _carry_out(work, refresh, force=force, again=again)
     if refresh.decision is not None:
@@ -236,6 +238,7 @@ def _in_driver(work: Work, refresh: Refresh) -> Delta | None:
     else:
         assert isinstance(strategy, AffectedKeys | AffectedPartitions)
         changes = driver.affected_changes(spark, table, strategy, upstreams, work.heads, deltas)
+    changes = mutable(changes, table)
     refresh.record("driver", changes.num_rows)
     _shadow(work, refresh, changes)
     if not changes.num_rows:
@@ -252,6 +255,7 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
     if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
         return _first_load(spark, work, refresh)
     if (rows := _of_many(work, refresh)) is not None:
+        rows = mutable(rows, table)
         return _commit_large(work, refresh, rows, count_kinds(rows), place="arrow")
     with Kept() as keep:
         try:
@@ -259,7 +263,7 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
         except TooWide as why:
             refresh.choice, refresh.strategy = whole_query(refresh, str(why))
             changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
-        changes = keep(changes)
+        changes = keep(mutable(changes, table))
         kinds = count_kinds(changes)
         count = sum(kinds.values())
         found = gathered(changes, table, count) if count else changes
@@ -324,7 +328,7 @@ def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | No
         n: local(spark, work.heads[n].read(), u.store.schema.columns) for n, u in work.upstreams.items()
     }
     inputs = [rows_of[r.upstream] for r in table.spec.references]  # type: ignore[index]
-    result = with_violations(run(spark, table.stored_query, inputs), table.spec).toArrow()
+    result = mutable(with_violations(run(spark, table.stored_query, inputs), table.spec), table).toArrow()
     if not result.num_rows:
         return None
     driver.check_violations(result, table)

@@ -11,11 +11,14 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from headrace.catalog import Catalog
+from headrace.engine import immutable
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
 from headrace.engine.views import Views
+from headrace.errors import TerminalError
 from headrace.planner.changes import ChangeKind, TableChange, change_of, readers
 from headrace.progress import Progress
 from headrace.results import AppliedTable, ApplyResult, RefreshResult
@@ -90,7 +93,7 @@ def _shape(table: Table) -> tuple[object, ...]:
 
 
 def _opened(table: Table, step: Step) -> Table:
-    table.store.create(table.template, table.spec.definition)
+    immutable.create(table)
     table.store.open()
     table.begins_again = step.begins_again
     return table
@@ -120,6 +123,7 @@ class Apply:
         project: Project,
         *,
         begin: Callable[[], None],
+        prepare: Callable[[Sequence[Step], Registry, Progress], None] = lambda *_: None,
         dry_run: bool,
         progress: Progress,
     ) -> ApplyResult:
@@ -127,11 +131,15 @@ class Apply:
 
         Args:
             project: what is declared, as statements have altered it.
+            prepare: called before anything changes, with the steps and the wanted tables.
             begin: called before the first step, when all is known to be right.
         """
         begun = time.monotonic()
         applied = [self._weighed(step) for step in todo]
+        for step in todo:
+            self._check(step)
         if not dry_run:
+            prepare(todo, wanted, progress)
             begin()
         if todo and not dry_run:
             self._swap(todo, wanted, project)
@@ -140,8 +148,19 @@ class Apply:
                     progress.report(f"{told.table}: {told.change}", number, len(todo))
                     told.refreshed = self._renew(step, progress)
             finally:
-                self._give_up()
+                self._give_up(todo)
         return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
+
+    def _check(self, step: Step) -> None:
+        """Raises TerminalError where immutable partitions would be lost."""
+        old = self.registry.tables.get(step.change.table)
+        bound = old.store.commit.immutable_before if old is not None else ""
+        if old is not None and bound and step.begins_again:
+            raise TerminalError(
+                f"`{old.name}` would begin again, with other columns, and its partitions before '{bound}' "
+                f'are immutable. Next: `headrace sql "ALTER MATERIALIZED TABLE {old.name} RESET IMMUTABLE"`, '
+                "which computes them by the present text, then `headrace apply`"
+            )
 
     def _weighed(self, step: Step) -> AppliedTable:
         change = step.change
@@ -204,6 +223,9 @@ class Apply:
         if not step.renews:
             return None
         table = self.registry[name]
+        if step.change.kind is ChangeKind.LOGIC and not table.begins_again:
+            bound = immutable.start_label(table.spec, table.store.commit, datetime.now(UTC))
+            immutable.protect(table, bound, run_id="apply")
         result = self.refresh(table, progress)
         self.supervisor.resting.discard(name)
         if self.catalog.desired(name) == "RUNNING":
@@ -211,8 +233,8 @@ class Apply:
         self.views.renew(table)
         return result
 
-    def _give_up(self) -> None:
+    def _give_up(self, todo: Sequence[Step]) -> None:
         """Say of every table that was not renewed that it was not."""
-        for name in list(self.supervisor.resting):
+        for name in {step.change.table for step in todo} & self.supervisor.resting:
             self.catalog.observe(name, "FAILED", "its new text is not applied. Next: `headrace apply`")
             self.supervisor.resting.discard(name)

@@ -20,6 +20,7 @@ from headrace.engine.compaction import compact
 from headrace.engine.corrections import by_key, corrections, once
 from headrace.engine.corrections_few import few_corrections
 from headrace.engine.diff import count_kinds
+from headrace.engine.immutable import mutable_range, nothing_left, refuse
 from headrace.engine.kept import Kept
 from headrace.engine.overwrite import overwrite
 from headrace.engine.rebuild import rebuild
@@ -52,16 +53,22 @@ def backfill(
     expected: DataFrame | None = None,
     version: int | None = None,
     offsets: Offsets | None = None,
+    frontier: dict[str, int] | None = None,
+    immutable_before: str | None = None,
     run_id: str,
     progress: Progress,
 ) -> RefreshResult:
     """Recompute the inclusive range (everything where None) and overwrite its partitions.
+
+    Immutable partitions are left out of it.
 
     Args:
         only: labels within the range: no other partition is compared or written.
         expected: what the range should hold at `version`; by default the table's SQL at its frontier.
         version: the changelog version that `expected` belongs to.
         offsets: of a stg table that rests: where its topic goes on after `expected`.
+        frontier: of a derived table that rests: the upstream versions of `expected`.
+        immutable_before: of a table that rests: the bound from now on, lower than before.
     Raises:
         ConstraintViolated, Cancelled: nothing was committed.
     """
@@ -69,12 +76,25 @@ def backfill(
     spark = sessions.batch
     if table.begins_again:
         return rebuild(
-            sessions, registry, table, expected=expected, offsets=offsets, run_id=run_id, progress=progress
+            sessions,
+            registry,
+            table,
+            expected=expected,
+            offsets=offsets,
+            frontier=frontier,
+            run_id=run_id,
+            progress=progress,
         )
     with table.store.writing:  # between two refreshes: version and frontier belong together
-        commit, frontier = table.store.commit, table.reached
-    now = _restart(registry, table) if start is None and expected is None else None
-    frontier = now or frontier
+        commit, reached = table.store.commit, table.reached
+    now = frontier
+    if start is None and expected is None:
+        now = _restart(registry, table)
+    frontier = now or reached
+    if (done := nothing_left(table, start, end)) is not None and immutable_before is None:
+        return done
+    bound = commit.immutable_before if immutable_before is None else immutable_before
+    start, end = mutable_range(table, bound, start, end)
     at = commit.version if version is None else version
     progress.report(f"{table.name}: running the query for {start or 'everything'} … {end or ''}".rstrip(" …"))
     if expected is None:
@@ -83,7 +103,9 @@ def backfill(
         expected = in_range(expected, table, start, end, only)
     with Kept() as keep:
         restart = now is not None
-        work = _Correction(sessions, registry, table, at, frontier, run_id, keep, restart, offsets)
+        work = _Correction(
+            sessions, registry, table, at, frontier, run_id, keep, restart, offsets, immutable_before
+        )
         changes: pa.Table | DataFrame
         if (few := few_corrections(spark, table, at, expected, start, end, only)) is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
@@ -125,6 +147,8 @@ class _Correction:
     restart: bool = False
     """Whether the table goes on from `frontier`, which is later than what it has reached."""
     offsets: Offsets | None = None
+    immutable_before: str | None = None
+    """The bound that the correction lowers, None where it leaves it."""
 
     def miscounted(self, rows: int) -> int:
         """Of `rows` that the table holds those beyond what its commits count: nobody counts damage."""
@@ -135,14 +159,15 @@ class _Correction:
         """Append what still differs. Returns rows by kind; the table's stream waits meanwhile."""
         store = self.table.store
         # Where the template differs or the table starts again, the range is the whole table.
-        adopts = self.restart or store.commit.template != self.table.template
+        alone = self.restart or self.immutable_before is not None
+        adopts = alone or store.commit.template != self.table.template
         if not count and not adopts:
             return Counter()
         with store.writing:
             head = store.commit
-            if self.restart and head.version != self.at:
+            if alone and head.version != self.at:
                 raise TransientError(f"`{self.table.name}` has changed meanwhile. Next: refresh it again")
-            moved = not self.restart and (head.version != self.at or self.table.reached != self.frontier)
+            moved = not alone and (head.version != self.at or self.table.reached != self.frontier)
             if moved:
                 changes = self._renewed(self._frame(changes), head)
             record = self._record(head)
@@ -199,6 +224,9 @@ class _Correction:
             run_id=self.run_id,
             batch=-1,
             accounting={},
+            immutable_before=(
+                head.immutable_before if self.immutable_before is None else self.immutable_before
+            ),
         )
 
 
@@ -207,11 +235,12 @@ def check_range(table: Table, start: str | None, end: str | None) -> None:
 
     Raises:
         SpecError: a bound of the wrong format, or start > end.
-        TerminalError: only the whole table can follow its new text.
+        TerminalError: all of it is immutable, or only the whole table can follow its new text.
     """
     if start is None or end is None:
         return
     label_range(table.spec, start, end)
+    refuse(table, end)
     if table.store.version and table.store.commit.template != table.template:
         raise TerminalError(
             f"the definition of `{table.name}` changed since version {table.store.version}: a part of it "

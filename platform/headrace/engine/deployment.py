@@ -12,6 +12,7 @@ from headrace.declared import Edited, deployed_tables, running_project
 from headrace.engine.alter import with_alterations
 from headrace.engine.apply import Apply, steps
 from headrace.engine.assemble import assemble
+from headrace.engine.blue_green import Green
 from headrace.engine.startup import describe_sources
 from headrace.engine.table import Registry
 from headrace.progress import Progress
@@ -59,10 +60,19 @@ class Deployment:
         return [told] if told is not None else []
 
     def apply(
-        self, work: Apply, spark: SparkSession, edit: Edit | None, *, dry_run: bool, progress: Progress
+        self,
+        work: Apply,
+        spark: SparkSession,
+        edit: Edit | None,
+        *,
+        green: Green | None = None,
+        dry_run: bool,
+        progress: Progress,
     ) -> ApplyResult:
         """Let the tables be what the files declare, or what one edit of them makes of those that run.
 
+        Args:
+            green: builds the changed tables aside, before anything changes.
         Raises:
             SpecError: a file is wrong; nothing was changed.
             TerminalError: the file to edit has changed since it was applied.
@@ -81,7 +91,21 @@ class Deployment:
                 with_alterations(files, self._catalog.alterations)  # what a file says otherwise is forgotten
 
             todo = steps(work.registry, wanted, deployed, files)
-            return work.run(todo, wanted, project, begin=begin, dry_run=dry_run, progress=progress)
+            if green is None:
+                return work.run(todo, wanted, project, begin=begin, dry_run=dry_run, progress=progress)
+            try:
+                result = work.run(
+                    todo,
+                    wanted,
+                    project,
+                    begin=begin,
+                    prepare=green.build,
+                    dry_run=dry_run,
+                    progress=progress,
+                )
+                return result.model_copy(update={"proofs": green.proofs})
+            finally:
+                green.clear()
 
     def assemble(self, spark: SparkSession, files: Project) -> tuple[Project, Registry]:
         """These declarations as statements have altered them, and their tables as of now, not yet open.

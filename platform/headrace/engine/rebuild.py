@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headrace.engine.advance import Sessions
 from headrace.engine.cluster import check_changes
 from headrace.engine.compaction import laid_out
+from headrace.engine.immutable import mutable_range, start_label
 from headrace.engine.kept import Kept
-from headrace.engine.rows import batch_rows
+from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
 from headrace.progress import Progress
 from headrace.results import RefreshResult
@@ -34,6 +36,7 @@ def rebuild(
     *,
     expected: DataFrame | None = None,
     offsets: Offsets | None = None,
+    frontier: dict[str, int] | None = None,
     run_id: str,
     progress: Progress,
 ) -> RefreshResult:
@@ -42,8 +45,9 @@ def rebuild(
     The table rests meanwhile.
 
     Args:
-        expected: rows of a stg table, by its source.
-        offsets: where its topic goes on after them.
+        expected: the rows, where they are known: those of a stg table by its source, of one built aside.
+        offsets: where a stg table's topic goes on after them.
+        frontier: the upstream versions of a derived table's.
     Raises:
         ConstraintViolated, Cancelled: nothing was written.
     """
@@ -51,14 +55,17 @@ def rebuild(
     store = table.store
     progress.report(f"{table.name}: running the query for everything, with its new columns")
     with store.writing, Kept() as keep:
-        frontier = registry.versions(table)
+        frontier = registry.versions(table) if frontier is None else frontier
+        bound = start_label(table.spec, None, datetime.now(UTC))
         rows = expected
         if rows is None:
             rows = batch_rows(sessions.batch, registry, table, frontier)
+        rows = in_range(rows, table, *mutable_range(table, bound, None, None))
         rows = keep(_stored(rows, table))
         check_changes(_inserted(rows), table)
         count = rows.count()
         commit = _record(store.commit, table, count, frontier, offsets, run_id)
+        commit = replace(commit, immutable_before=bound)
         snapshot = replace(commit, mode="compaction", through=commit.version)
         progress.report(f"{table.name}: writing {count} rows")
         with store.compacting:

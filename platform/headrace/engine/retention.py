@@ -11,12 +11,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from headrace.catalog import Catalog
 from headrace.engine.table import Registry, Table
 from headrace.store import logs, versions
-from headrace.store.schema import KIND, STREAM, arrow_schema
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +149,6 @@ def record_progress(table: Table, *, run_id: str) -> bool:
         recorded = store.commit.upstreams
         if store.version == 0 or all(recorded.get(n, 0) >= v for n, v in table.reached.items()):
             return False
-        schema = arrow_schema(store.schema.stored).append(pa.field(KIND, pa.string()))
         commit = replace(
             store.commit,
             mode="stream",
@@ -161,5 +157,5 @@ def record_progress(table: Table, *, run_id: str) -> bool:
             run_id=run_id,
             batch=-1,
         )
-        store.append(schema.empty_table(), commit, origin=STREAM)
+        store.note(commit)
     return True

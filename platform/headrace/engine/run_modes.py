@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from headrace.engine.closing import Action, Closing, Outcome
+from headrace.engine.immutable import protect
 from headrace.engine.job_group import JobGroup
 from headrace.engine.proof import Proof
 from headrace.engine.rows import Span
@@ -14,10 +15,13 @@ from headrace.errors import TransientError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.spec.completion import RunMode
-from headrace.spec.partitions import label_range
+from headrace.spec.partitions import label_after, label_range
 
 EQUAL, REPAIRED, DIFFERS = "EQUAL", "REPAIRED", "DIFFERS"
 """Outcomes of a double run: the batch gives the same; it did not, and does now; it does not, even so."""
+
+SETTLED = "SETTLED"
+"""Outcome of a business period: the batch has written it, and nothing changes it any more."""
 
 Prove = Callable[[Table, Span], ParityResult]
 """Compares a span of a table with its SQL in batch."""
@@ -28,7 +32,7 @@ Recompute = Callable[[Table, Span], RefreshResult]
 
 def actions(prove: Prove, recompute: Recompute) -> Mapping[RunMode, Action]:
     """The action of every run mode that has one."""
-    return {RunMode.DOUBLE: double_run(prove, recompute)}
+    return {RunMode.DOUBLE: double_run(prove, recompute), RunMode.BUSINESS: settle(prove, recompute)}
 
 
 def double_run(prove: Prove, recompute: Recompute) -> Action:
@@ -49,6 +53,22 @@ def double_run(prove: Prove, recompute: Recompute) -> Action:
         found = {label: Outcome(REPAIRED, told) for label in wrong}
         found |= {label: Outcome(DIFFERS, told) for label in after.partitions}
         return {label: found.get(label, Outcome(EQUAL)) for label in labels}
+
+    return run
+
+
+def settle(prove: Prove, recompute: Recompute) -> Action:
+    """The batch writes the period's partitions; proven, they are closed: immutable from then on."""
+
+    def run(table: Table, start: str, end: str) -> dict[str, Outcome]:
+        labels, span = label_range(table.spec, start, end), Span(start, end)
+        done = recompute(table, span)
+        after = _compared(prove(table, span))
+        told = f"{done.inserted} inserted, {done.updated} updated, {done.deleted} deleted by the batch"
+        if not after.equal:
+            return dict.fromkeys(labels, Outcome(DIFFERS, told))
+        protect(table, label_after(table.spec, end), run_id="settled")
+        return dict.fromkeys(labels, Outcome(SETTLED, told))
 
     return run
 

@@ -13,6 +13,7 @@ from headrace.engine.arrangement import Arrangement
 from headrace.engine.catch_up import CatchUp
 from headrace.engine.flow import Flow
 from headrace.engine.gate import gate_of
+from headrace.engine.immutable import create
 from headrace.engine.retention import Limits
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
@@ -138,7 +139,7 @@ def flow_maker(
 def open_tables(registry: Registry, catalog: Catalog) -> None:
     """Open every table from what is on disk, and let the catalog know of it."""
     for table in registry:
-        table.store.create(table.template, table.spec.definition)
+        create(table)
         table.store.open()
         # An apply that was cut short: nobody knows the shape that the rows have.
         table.begins_again = table.store.version > 0 and table.store.commit.template != table.template

@@ -14,6 +14,7 @@ from headrace.engine.arrangement import Arrangement
 from headrace.engine.catch_up import CatchUp
 from headrace.engine.compaction import compact
 from headrace.engine.flow import Flow
+from headrace.engine.immutable import follow_declared
 from headrace.engine.keeping import Watch
 from headrace.engine.maintenance import optimize
 from headrace.engine.refreshing import Refreshes, outdated
@@ -290,6 +291,7 @@ class Supervisor:
                     except Exception:
                         log.exception("flow %s", flow.name)
                 self.watch.look(self.flows)
+            follow_declared(self.registry, run_id="declared")
 
     def _reconcile(self, flow: Flow) -> None:
         failure = flow.failure()

@@ -104,6 +104,8 @@ def explain(
     if source is not None:
         name, means = ("FULL", "complete before images") if source.full_identity else ("DEFAULT", "look-ups")
         notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
+    if bound := table.store.commit.immutable_before:
+        notes.append(f"partitions before '{bound}' are immutable: no query, backfill or proof touches them")
     return Explanation(
         table=str(table.name),
         freshness=freshness_text(table.spec.freshness),
@@ -131,6 +133,7 @@ def describe_table(table: Table, status: TableStatus, alterations: Iterable[Alte
         "columns": [{"name": n, "type": t} for n, t in table.store.schema.columns],
         "primary_key": list(table.store.schema.key),
         "partition": table.store.schema.partition,
+        "immutable_before": table.store.commit.immutable_before,
         "query": table.spec.query,
         "completion": completion_text(table.spec),
         "altered": {a.what: {"value": a.value, "file": a.over} for a in alterations},

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headrace.catalog import Catalog
-from headrace.engine import subscription, telling, views
-from headrace.engine.advance import Sessions
+from headrace.engine import immutable, subscription, telling, views
 from headrace.engine.alter import alter
 from headrace.engine.apply import Apply
 from headrace.engine.backfill import check_range
+from headrace.engine.blue_green import Green
+from headrace.engine.bounds import Bounds
 from headrace.engine.cascade import Cascade
-from headrace.engine.catch_up import advance_beside
-from headrace.engine.closing import Closing
-from headrace.engine.deployment import Deployment
-from headrace.engine.flow import Flow
-from headrace.engine.job_group import JobGroup
-from headrace.engine.loads import Loads
-from headrace.engine.proof import Proof
-from headrace.engine.refreshing import of_another_text
+from headrace.engine.life import Life
 from headrace.engine.rewinding import supervised
-from headrace.engine.rows import Span
-from headrace.engine.run_modes import closing_of
-from headrace.engine.session import batch_session, build_session, flow_session
-from headrace.engine.startup import attempts, open_tables, supervise
-from headrace.engine.supervisor import Supervisor
-from headrace.engine.table import Registry, Table
+from headrace.engine.table import Table
 from headrace.engine.telling_completion import partitions_told, with_completion
-from headrace.errors import TransientError
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
@@ -39,6 +24,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    ImmutableResult,
     LoadResult,
     ParityResult,
     RefreshResult,
@@ -46,157 +32,29 @@ from headrace.results import (
     TableStatus,
     WorkflowStatus,
 )
-from headrace.settings import Settings
-from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.topics import Topics
 from headrace.spec import Project
 from headrace.spec.alteration import Property
 from headrace.spec.edit import Edit, rollback
 from headrace.store.frontier import Offsets
-from headrace.store.lease import Lease
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from headrace.gateway.statements import Start
 
 Edits = Callable[[Project], Edit]
 
 
-class Warehouse:
-    """Holds the lease, runs the flows, answers statements. Methods are thread-safe after `start`."""
-
-    def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
-        self._deployment = Deployment(project, settings, catalog)
-        self._settings = settings
-        self._catalog = catalog
-        self._lease = Lease(settings.warehouse / "lease")
-        self._run_id = uuid.uuid4().hex[:12]
-        self._registry = Registry()
-        self._flows: list[Flow] = []  # the arrangement's, once there is one
-        self._supervisor: Supervisor | None = None
-        self._closing: Closing | None = None
-        self._waiting_for = "the source"
-        self._stopping = threading.Event()
-        self._starter: threading.Thread | None = None
-        self._spark: SparkSession | None = None
-        self._topics: Topics | None = None
-        self._dead_letters = DeadLetters(settings.warehouse / "dead_letters")
-
-    @property
-    def project(self) -> Project:
-        """The definitions that run, without what statements have altered."""
-        return self._deployment.files
-
-    def start(self) -> None:
-        """Take the lease and start Spark; the tables follow as soon as their source is there.
-
-        Raises:
-            TerminalError: another process holds the lease.
-        """
-        self._lease.acquire()
-        self._settings.state.mkdir(parents=True, exist_ok=True)
-        self._spark = build_session(self._settings)
-        self._sessions = Sessions(flow_session(self._spark), batch_session(self._spark))
-        self._views = views.Views(self._spark)
-        self._dead_letters.open()
-        self._starter = threading.Thread(target=self._bring_up, name="bring-up", daemon=True)
-        self._starter.start()
-
-    def stop(self) -> None:
-        """Stop the flows between two micro-batches, then Spark; free the lease."""
-        self._stopping.set()
-        if self._starter is not None:
-            self._starter.join()
-        if self._closing is not None:
-            self._closing.stop()
-        if self._supervisor is not None:
-            self._supervisor.stop()
-        if self._topics is not None:
-            self._topics.close()
-        if self._spark is not None:
-            self._views.join()
-            self._spark.stop()
-        self._lease.release()
-
-    def _bring_up(self) -> None:
-        def start() -> None:
-            self._assemble(*self._deployment.assemble(self._sessions.batch, self._deployment.files))
-
-        for why in attempts(start, self._stopping):
-            self._waiting_for = why
-
-    def _assemble(self, project: Project, registry: Registry) -> None:
-        settings = self._settings
-        open_tables(registry, self._catalog)
-        self._topics = self._topics or Topics(settings.kafka_bootstrap)
-        self._supervisor = supervise(
-            project,
-            registry,
-            settings,
-            self._catalog,
-            sessions=self._sessions,
-            topics=self._topics,
-            dead_letters=self._dead_letters,
-            views=self._views,
-            advance=self._advance,
-            on_failure=lambda table, error: self._ready().failed(table, error),
-        )
-        self._flows = self._supervisor.flows
-        self._loads = Loads(project, settings, self._sessions, self._flows, self._topics, self._views)
-        self._proof = Proof(
-            self._sessions,
-            registry,
-            self._flows,
-            self._deployment.dsn,
-            self._topics,
-            settings.kafka_bootstrap,
-            settings.state / "scratch",
-            self._run_id,
-        )
-        self._supervisor.held = self._loads.refuse
-        self._registry = registry
-        self._supervisor.start()
-        self._closing = closing_of(self._supervisor, self._proof, self._corrected)
-        self._closing.start()
-        self._views.begin(registry, self._stopping)
-
-    def _advance(self, table: Table) -> None:
-        if of_another_text(table):
-            self._refresh(table, None, None, Progress())
-        advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id)
-
-    def _table(self, name: str) -> Table:
-        spec = self.project.table(name)
-        if spec.name not in self._registry.tables:
-            raise self._not_yet(f"`{name}` has")
-        return self._registry[spec.name]
-
-    def _not_yet(self, who: str) -> TransientError:
-        return TransientError(f"{who} not started yet: {self._waiting_for}. Next: `headrace status`")
-
-    def _flow(self, table: Table) -> Flow | None:
-        """The table's flow, None where it is refreshed on a schedule."""
-        return next((f for f in self._flows if table in f.tables), None)
-
-    def _ready(self) -> Supervisor:
-        if self._supervisor is None:
-            raise self._not_yet("the tables have")
-        return self._supervisor
+class Warehouse(Life):
+    """Answers statements. Methods are thread-safe after `start`."""
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
         """Rows of a SELECT over live tables."""
         self._ready()
         frame = views.select(self._sessions.flow, self._registry, sql)
         return (frame if limit is None else frame.limit(limit)).toArrow()
-
-    def _session(self) -> SparkSession:
-        if self._spark is None:
-            raise self._not_yet("the warehouse has")
-        return self._spark
 
     def refresh(self, table: str, start: str | None, end: str | None, *, progress: Progress) -> RefreshResult:
         """INSERT OVERWRITE of the inclusive partition range, beside the running stream.
@@ -218,7 +76,10 @@ class Warehouse:
         work = Cascade(
             self.project,
             self._registry,
-            lambda t, span: self.refresh(str(t.name), span.start, span.end, progress=progress),
+            lambda t, span: (
+                immutable.nothing_left(t, span.start, span.end)
+                or self.refresh(str(t.name), span.start, span.end, progress=progress)
+            ),
             self._follow,
             proof.prove,
             self._settings.backfill_partitions_at_once,
@@ -236,20 +97,6 @@ class Warehouse:
     def workflows(self) -> list[WorkflowStatus]:
         """The refresh workflows of tables that no flow advances."""
         return self._ready().refreshes.scheduler.status()
-
-    def _refresh(self, table: Table, start: str | None, end: str | None, progress: Progress) -> RefreshResult:
-        supervisor = self._ready()
-        result = self._proof.refresh(table, Span(start, end), progress=progress)
-        self._corrected(table, changed=bool(result.inserted or result.updated or result.deleted))
-        if start is None and self._catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
-            supervisor.resume(self._flow(table), table)
-        return result
-
-    def _corrected(self, table: Table, *, changed: bool = True) -> None:
-        """Show the rows, and let the consumers do with the corrections what they declare."""
-        self._ready().published(table)
-        for flow in self._flows if changed else ():
-            flow.settle()
 
     def _follow(self, table: Table) -> None:
         """Bring a table that runs to its upstreams' present versions."""
@@ -319,23 +166,44 @@ class Warehouse:
         self._loads.refuse()
         return alter(self.project, self._catalog, supervisor, self._table(table), what, value)
 
-    def apply(self, edit: Edits | None = None, *, dry_run: bool = False, progress: Progress) -> ApplyResult:
-        """Let the tables be what the files declare, or what one edit of them makes of those that run."""
+    def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult:
+        """Close the partitions before a label, or open those from it on; None: all of them."""
+        work = Bounds(self._sessions, self._ready(), self._flow, self._corrected, self._run_id)
+        with self._cancellable(progress):
+            return work.move(self._table(table), before, progress)
+
+    def apply(
+        self,
+        edit: Edits | None = None,
+        *,
+        blue_green: bool = False,
+        dry_run: bool = False,
+        progress: Progress,
+    ) -> ApplyResult:
+        """Let the tables be what the files declare, or what one edit of them makes of those that run.
+
+        Args:
+            blue_green: changed tables are built and proven aside first.
+        """
         supervisor = self._ready()
         self._loads.refuse()
         made = edit(self.project) if edit is not None else None
+        green = None
+        if blue_green:
+            place = self._settings.warehouse / "green"
+            green = Green(self._sessions, self._registry, self._flows, place, self._run_id)
         work = Apply(
             self._registry,
             self._catalog,
             supervisor,
             self._views,
-            lambda table, said: self._refresh(table, None, None, said),
+            lambda table, said: self._refresh(table, None, None, said, green),
             lambda table: supervisor.resume(self._flow(table), table),
             purge=made is not None,
         )
         with self._cancellable(progress):
             return self._deployment.apply(
-                work, self._sessions.batch, made, dry_run=dry_run, progress=progress
+                work, self._sessions.batch, made, green=green, dry_run=dry_run, progress=progress
             )
 
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
@@ -402,6 +270,3 @@ class Warehouse:
 
     def show(self) -> list[dict[str, Any]]:
         return telling.listing(self.status())
-
-    def _cancellable(self, progress: Progress) -> JobGroup:
-        return JobGroup(self._session(), progress, self._sessions.statements)

@@ -19,6 +19,7 @@ from headrace.results import (
     ChangePage,
     ConstraintResult,
     Explanation,
+    ImmutableResult,
     LoadResult,
     ParityResult,
     RefreshResult,
@@ -69,12 +70,14 @@ class WarehouseApi(Protocol):
     ) -> list[ConstraintResult]: ...
     def suspend(self, table: str) -> None: ...
     def alter(self, table: str, what: Property, value: str | None, /) -> AlterResult: ...
+    def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult: ...
     def resume(self, table: str) -> None: ...
     def apply(
         self,
         edit: Callable[[Project], Edit] | None = None,
         /,
         *,
+        blue_green: bool = False,
         dry_run: bool = False,
         progress: Progress,
     ) -> ApplyResult: ...
@@ -107,7 +110,9 @@ def lane(statement: s.ParsedStatement) -> Lane:
             return "reads"
         case s.Refresh() | s.RefreshNew() | s.Verify() | s.Check() | s.LoadSource():
             return "jobs"
-        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply() | s.Rewind():
+        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply():
+            return "jobs"
+        case s.Rewind() | s.SetImmutable():
             return "jobs"
         case _:
             return "control"
@@ -165,8 +170,10 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
             return Outcome({"table": table, "desired": "RUNNING"})
         case s.Alter(table=table, what=what, value=value):
             return Outcome(encode(warehouse.alter(table, what, value)))
-        case s.Apply(dry_run=dry_run):
-            return Outcome(encode(warehouse.apply(dry_run=dry_run, progress=progress)))
+        case s.SetImmutable(table=table, before=before):
+            return Outcome(encode(warehouse.immutable(table, before, progress=progress)))
+        case s.Apply(dry_run=dry_run, blue_green=aside):
+            return Outcome(encode(warehouse.apply(blue_green=aside, dry_run=dry_run, progress=progress)))
         case s.Drop(table=None):
             return Outcome(encode(ApplyResult(dry_run=False, tables=[])))
         case s.Rollback(table=table):

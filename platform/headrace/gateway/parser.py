@@ -33,6 +33,7 @@ from headrace.gateway.statements import (
     Rewind,
     Rollback,
     Select,
+    SetImmutable,
     ShowDeadLetters,
     ShowPartitions,
     ShowReaders,
@@ -132,10 +133,13 @@ class _Parser:
         return Create(self._rest(self.cursor.tokens[0]), or_alter)
 
     def _apply(self) -> Apply:
+        blue_green = self.cursor.accept("BLUE")
+        if blue_green:
+            self.cursor.keywords("GREEN")
         dry_run = self.cursor.accept("DRY")
         if dry_run:
             self.cursor.keywords("RUN")
-        return Apply(dry_run)
+        return Apply(dry_run, blue_green)
 
     def _drop(self) -> Drop | DropReader:
         if self.cursor.keyword(("MATERIALIZED", "READER")) == "READER":
@@ -167,6 +171,10 @@ class _Parser:
                 return Resume(table)
             case "REFRESH":
                 return self._refresh(table)
+            case "SET" if self.cursor.accept("IMMUTABLE"):
+                return SetImmutable(table, self._immutable(table))
+            case "RESET" if self.cursor.accept("IMMUTABLE"):
+                return SetImmutable(table, None)
             case "SET":
                 what = self._property()
                 self.cursor.keywords("=")
@@ -184,6 +192,20 @@ class _Parser:
 
     def _property(self) -> Property:
         return cast("Property", self.cursor.keyword(PROPERTIES))
+
+    def _immutable(self, table: str) -> str:
+        """`WHERE (column < 'label')`."""
+        start = self.cursor.peek()
+        if (partition := self._tables[table]) is None:
+            self.cursor.fail(f"`{table}` has no partitions", token=start)
+        self.cursor.keywords("WHERE", "(")
+        column, token = self.cursor.name("the partition column")
+        if column != partition:
+            self.cursor.fail(f"`{table}` is partitioned by `{partition}`, not by `{column}`", token=token)
+        self.cursor.keywords("<")
+        label = self.cursor.string("a partition label in quotes")
+        self.cursor.keywords(")")
+        return label
 
     def _freshness(self) -> str:
         if self.cursor.keyword(("INTERVAL", DOWNSTREAM)) == DOWNSTREAM:

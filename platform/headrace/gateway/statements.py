@@ -72,6 +72,14 @@ class Alter:
 
 
 @dataclass(frozen=True)
+class SetImmutable:
+    """`ALTER … SET IMMUTABLE WHERE (column < 'label')`; None: `RESET IMMUTABLE`."""
+
+    table: str
+    before: str | None
+
+
+@dataclass(frozen=True)
 class Create:
     """`CREATE [OR ALTER] MATERIALIZED TABLE …`: the text is the table's file."""
 
@@ -113,9 +121,13 @@ class Drop:
 
 @dataclass(frozen=True)
 class Apply:
-    """The tables become what the files declare; a `dry_run` only says what that changes."""
+    """The tables become what the files declare; a `dry_run` only says what that changes.
+
+    `blue_green`: changed tables are built and proven aside, then swapped in.
+    """
 
     dry_run: bool = False
+    blue_green: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,6 +213,7 @@ ParsedStatement = (
     | Suspend
     | Resume
     | Alter
+    | SetImmutable
     | Create
     | AlterQuery
     | Rollback

@@ -57,6 +57,8 @@ def properties(spec: TableSpec) -> dict[str, object]:
         "REFRESH_MODE": spec.refresh_mode,
         "REFRESH_POLICY": spec.refresh_policy,
         "constraints": _constraints(spec, removing=False),
+        "START_MODE": spec.start,
+        "IMMUTABLE WHERE": spec.immutable_before,
         "COMMENT": spec.comment,
         "WITH": dict(spec.options),
     }

@@ -48,7 +48,7 @@ class LateData(StrEnum):
     IGNORE = "ignore"
 
 
-RUNNABLE = (RunMode.REAL_TIME, RunMode.DOUBLE)
+RUNNABLE = (RunMode.REAL_TIME, RunMode.DOUBLE, RunMode.BUSINESS)
 """The run modes that there are so far."""
 
 

@@ -13,6 +13,7 @@ from headrace.spec.cursor import Cursor
 from headrace.spec.elements import Elements, read_elements
 from headrace.spec.model import LAYERS, NAME, RefreshMode, RefreshPolicy, TableName
 from headrace.spec.options import Options
+from headrace.spec.start import StartMode, read_start_mode
 from headrace.spec.text import SourceText, Word
 
 
@@ -30,6 +31,9 @@ class Header:
     freshness: timedelta | None = None
     refresh_mode: RefreshMode | None = None
     refresh_policy: RefreshPolicy = RefreshPolicy.AUTO
+    start: StartMode | None = None
+    start_location: Location | None = None
+    immutable_before: Word | None = None
     query_start: int = 0
     query_end: int = 0
 
@@ -157,6 +161,24 @@ def _refresh_policy(cursor: Cursor, header: Header) -> None:
     header.refresh_policy = RefreshPolicy(cursor.one_of(*RefreshPolicy))
 
 
+def _start_mode(cursor: Cursor, header: Header) -> None:
+    cursor.expect("=")
+    header.start_location = cursor.location()
+    header.start = read_start_mode(cursor)
+
+
+def _immutable(cursor: Cursor, header: Header) -> None:
+    form = "write IMMUTABLE WHERE (column < '…') with the partition column and a label"
+    cursor.expect("(")
+    column = cursor.name("the partition column")
+    if header.partitioned_by and column.value != header.partitioned_by[0]:
+        message = f"`{column.value}` is not the partition column `{header.partitioned_by[0]}`"
+        raise cursor.error(message, at=column, hint=form)
+    cursor.expect("<")
+    header.immutable_before = cursor.string("a partition label")
+    cursor.expect(")")
+
+
 def _read_extent(cursor: Cursor, header: Header) -> None:
     cursor.expect("AS")
     query = cursor.words[cursor.index :]
@@ -177,4 +199,6 @@ CLAUSES: dict[str, Callable[[Cursor, Header], None]] = {
     "FRESHNESS": _freshness,
     "REFRESH_MODE": _refresh_mode,
     "REFRESH_POLICY": _refresh_policy,
+    "START_MODE": _start_mode,
+    "IMMUTABLE WHERE": _immutable,
 }

@@ -17,6 +17,7 @@ from headrace.spec.text import advance
 
 if TYPE_CHECKING:
     from headrace.spec.calendar import Calendar
+    from headrace.spec.start import StartMode
 
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
 LAYERS = ("stg", "dwd", "dws")
@@ -139,6 +140,8 @@ class TableSpec:
     partition_location: Location | None = None  # of PARTITIONED BY
     definition: str = field(default="", repr=False, compare=False)  # the whole file
     calendar: Calendar | None = None  # of the freshness
+    start: StartMode | None = None  # START_MODE; None: FROM_BEGINNING
+    immutable_before: str | None = None  # label of IMMUTABLE WHERE (column < label)
     completion: Completion = field(default_factory=Completion)  # when a partition is complete, and what then
     freshness_origin: str = field(default="its layer file", compare=False)  # who says it, in words
 

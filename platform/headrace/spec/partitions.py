@@ -50,6 +50,35 @@ def label_range(spec: TableSpec, start: str, end: str) -> list[str]:
     return labels
 
 
+def label_at(spec: TableSpec, moment: datetime) -> str:
+    """The partition that holds an instant, in the zone of the table's labels."""
+    return label_of(spec, moment.astimezone(spec.completion.zone))
+
+
+def label_before(spec: TableSpec, label: str) -> str:
+    """The partition before this one."""
+    return label_of(spec, _start(spec, label) - timedelta(minutes=1))
+
+
+def label_after(spec: TableSpec, label: str) -> str:
+    """The partition after this one; the same at the end of the calendar."""
+    following = _next(_format(spec), _start(spec, label))
+    return label if following is None else label_of(spec, following)
+
+
+def cannot_keep(spec: TableSpec) -> str | None:
+    """Why no partition of the table can be immutable; None where some can."""
+    if spec.source is not None:
+        return "a stg table follows its source"
+    if spec.partition_format is None:
+        return "it has no partitions by time"
+    if spec.partition_column not in spec.primary_key:
+        return (
+            f"its key lacks the partition column `{spec.partition_column}`, so a row may leave its partition"
+        )
+    return None
+
+
 def open_range(spec: TableSpec) -> tuple[str, str]:
     """The labels a stream runs between: everything."""
     pattern = _format(spec)

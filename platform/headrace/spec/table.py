@@ -11,8 +11,10 @@ from headrace.spec.completion import RUN_MODE, RunMode
 from headrace.spec.header import Header, read_header
 from headrace.spec.model import TableSpec
 from headrace.spec.parameters import check_parameters
+from headrace.spec.partitions import cannot_keep, parse_label
 from headrace.spec.query import Query, parse_query, position
 from headrace.spec.references import find_references
+from headrace.spec.start import StartMode, StartPosition
 from headrace.spec.text import SourceText
 
 PER_ROW = "stg keeps one row per source row; aggregate, join and filter by other tables in dwd or dws"
@@ -41,7 +43,7 @@ def read_table(source: SourceText) -> TableSpec:
         _check_stg_mode(header)
         _check_stg(query, parsed, len(references))
     start = source.location(query.start)
-    return TableSpec(
+    spec = TableSpec(
         name=header.name,
         path=path,
         query=query.text,
@@ -63,8 +65,29 @@ def read_table(source: SourceText) -> TableSpec:
         options=header.options.written,
         definition=source.text,
         calendar=header.options.calendar,
+        start=header.start,
+        immutable_before=header.immutable_before.value if header.immutable_before else None,
         completion=header.options.completion,
     )
+    _check_immutable(source, header, spec)
+    return spec
+
+
+def _check_immutable(source: SourceText, header: Header, spec: TableSpec) -> None:
+    """What keeps partitions as they are needs partitions by time, which no row leaves."""
+    label = header.immutable_before
+    where = source.location(label.start) if label is not None else header.start_location
+    if spec.completion.run_mode is RunMode.BUSINESS:
+        where = where or header.name_location
+    elif where is None or (label is None and spec.start == StartMode(StartPosition.FROM_BEGINNING)):
+        return
+    if (why := cannot_keep(spec)) is not None:
+        raise SpecError(f"{spec.name} cannot keep partitions as they are: {why}", where)
+    if label is not None:
+        try:
+            parse_label(spec, label.value)
+        except SpecError as error:
+            raise source.error(error.reason, label.start, error.hint) from None
 
 
 def _check_place(path: Path, header: Header) -> None:

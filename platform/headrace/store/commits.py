@@ -59,6 +59,7 @@ class Commit:
             snapshot, or of a table that began again; 0 where there were none.
         loaded_at: where the topic goes on after them; empty for its beginning.
         rewinds: changelog only: every rewind of the table so far; see `planner.lineage`.
+        immutable_before: partitions with a lesser label stay as they are; "" for none.
     """
 
     table: str
@@ -82,6 +83,7 @@ class Commit:
     loaded: int = 0
     loaded_at: Offsets = field(default_factory=dict)
     rewinds: Rewinds = ()
+    immutable_before: str = ""
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

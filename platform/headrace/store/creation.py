@@ -32,9 +32,9 @@ _CHECKPOINTS = {"delta.checkpointInterval": "1000"}
 _OF_CHANGES = {**_CHECKPOINTS, "delta.dataSkippingStatsColumns": VERSION}
 
 
-def create(store: StoredTable, template: str) -> None:
+def create(store: StoredTable, template: str, immutable_before: str = "") -> None:
     """Create both Delta tables where they do not exist. Readable by any Delta client of version 1."""
-    record = Commit(str(store.name), "create", 0, template=template)
+    record = Commit(str(store.name), "create", 0, template=template, immutable_before=immutable_before)
     schema = store.schema
     if latest(store.changelog.path) is None:
         _create(store.changelog.path, schema.logged, None, _OF_CHANGES, record)

@@ -119,9 +119,9 @@ class StoredTable:
     def tail_rows(self) -> int:
         return len(self._tail)
 
-    def create(self, template: str, definition: str = "") -> None:
+    def create(self, template: str, definition: str = "", immutable_before: str = "") -> None:
         """Create both Delta tables where they do not exist; the snapshot's properties say what they are."""
-        create(self, template)
+        create(self, template, immutable_before)
         describe(self, definition)
 
     def close(self) -> None:
@@ -216,6 +216,11 @@ class StoredTable:
         with self._lock:
             self._tail.add(changes, commit.version)
             self._commit = commit
+
+    def note(self, commit: Commit) -> None:
+        """Commit a record without rows."""
+        schema = arrow_schema(self.schema.stored).append(pa.field(KIND, pa.string()))
+        self.append(schema.empty_table(), commit, origin=STREAM)
 
     def load(self, rows: pa.Table, commit: Commit, snapshot: Commit, *, tombstones: pa.Table | None) -> None:
         """Commit the first rows of an empty table from the driver: changelog, then snapshot.
