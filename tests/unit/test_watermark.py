@@ -132,6 +132,7 @@ def test_a_message_without_a_time_is_no_progress() -> None:
     flow.batch(begin("7"), end("7", 500))
     old = {"status": "END", "id": "8:9", "data_collections": []}
     assert flow.batch(begin("8"), event(LOG, 0, op=None, value=json.dumps(old))) == 500
+    assert flow.gate.sources[0].complete_ms == 500
 
 
 # -- by version -------------------------------------------------------------------------------------------
