@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: Dagster compares the context's annotation with its classes.
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -11,7 +10,6 @@ from headrace.errors import HeadraceError
 from headrace.orchestration import statements
 from headrace.orchestration.gateway import GatewayResource, run_statement
 from headrace.orchestration.statements import LabelRange
-from headrace.orchestration.workflows import TURN_TAG
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
 
@@ -27,24 +25,14 @@ def asset_of(spec: TableSpec, asset: dg.AssetSpec) -> dg.AssetsDefinition:
         specs=[asset],
         backfill_policy=dg.BackfillPolicy.single_run() if asset.partitions_def else None,
     )
-    def refresh(
-        context: dg.AssetExecutionContext, gateway: GatewayResource
-    ) -> Iterator[dg.MaterializeResult[Any]]:
+    def refresh(context: dg.AssetExecutionContext, gateway: GatewayResource) -> dg.MaterializeResult[Any]:
         labels = labels_of(context) if asset.partitions_def else None
-        turn = context.run.tags.get(TURN_TAG)
         with gateway.client() as client:
-            if turn is not None:
-                text = statements.refresh_new(spec, turn)
-                statement = run_statement(client, text, context.log, retry=False)  # the workflow does
-            else:
-                statement = run_statement(client, statements.refresh(spec, labels), context.log)
+            statement = run_statement(client, statements.refresh(spec, labels), context.log)
             result = RefreshResult.model_validate(statement.result)
             if labels is not None:
                 _report_partitions(context, client, spec, labels)
-        if result.skipped:
-            context.log.info(f"nothing was done: {result.skipped}")
-            return
-        yield dg.MaterializeResult(asset_key=asset.key, metadata=_metadata(result, labels, turn))
+        return dg.MaterializeResult(asset_key=asset.key, metadata=result_metadata(result, labels))
 
     return refresh
 
@@ -75,7 +63,8 @@ def _report_partitions(
         context.add_asset_metadata({"dagster/partition_row_count": rows.get(label, 0)}, partition_key=label)
 
 
-def _metadata(result: RefreshResult, labels: LabelRange | None, turn: str | None) -> dict[str, Any]:
+def result_metadata(result: RefreshResult, labels: LabelRange | None) -> dict[str, Any]:
+    """What a materialization shows of a refresh; `labels` are those that were asked for."""
     changed = {"inserted": result.inserted, "updated": result.updated, "deleted": result.deleted}
     count = {"dagster/row_count": result.rows} if labels is None else {"rows_in_range": result.rows}
     return {
@@ -84,5 +73,5 @@ def _metadata(result: RefreshResult, labels: LabelRange | None, turn: str | None
         "version": result.version,
         "seconds": round(result.seconds, 3),
         "partitions": len(result.partitions),
-        "range": f"{result.start} … {result.end}" if labels else "what is new" if turn else "whole table",
+        "range": f"{result.start} … {result.end}" if labels else "whole table",
     }

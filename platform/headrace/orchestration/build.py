@@ -15,7 +15,7 @@ from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.partitions import DEFAULT_START
 from headrace.orchestration.specs import source_spec, table_spec
 from headrace.orchestration.streams import streams_sensor
-from headrace.orchestration.workflows import workflows_sensor
+from headrace.orchestration.workflows import workflow_job, workflows_sensor
 from headrace.planner.modes import effective_freshness, refresh_modes
 from headrace.quality.suites import suite_of
 from headrace.settings import Settings
@@ -51,13 +51,11 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
         tables[str(name)] = (spec, asset)
         assets.append(asset_of(spec, asset))
         checks += checks_of(spec, asset.key, suite_of(spec))
-    # By the server's word a table may not stream though its file says so, but a stg table always does.
-    scheduled = {name: asset for name, (spec, asset) in tables.items() if spec.source is None}
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
-        jobs=control_jobs(tables),
-        sensors=[streams_sensor(tables), *workflows_sensor(scheduled, settings.scheduler)],
+        jobs=[*control_jobs(tables), workflow_job(tables)],
+        sensors=[streams_sensor(tables), workflows_sensor(tables, settings.scheduler)],
         resources={"gateway": GatewayResource(project=str(directory))},
         # A step only waits for the warehouse server: a process for each would cost more than the wait.
         executor=dg.in_process_executor,

@@ -49,7 +49,6 @@ def table_spec(
         freshness_policy=_freshness_policy(spec, mode, freshness[0]),
         code_version=code_version(spec),
         metadata=_metadata(spec, freshness),
-        skippable=True,  # a run whose turn is over already does nothing
     )
 
 
