@@ -18,7 +18,7 @@ from headrace.catalog import Catalog
 from headrace.catalog.completions import HISTORY, Completed
 from headrace.engine import closing as module
 from headrace.engine.closing import AGAIN_SECONDS, COMPLETE, Closing, Outcome, late_labels
-from headrace.engine.run_modes import DIFFERS, EQUAL, REPAIRED, double_run
+from headrace.engine.run_modes import DIFFERS, EQUAL, REPAIRED, double_run, settle
 from headrace.engine.table import Registry
 from headrace.engine.telling_completion import WAITING, partitions_told, with_completion
 from headrace.errors import TerminalError, TransientError
@@ -424,6 +424,19 @@ def test_one_that_differs_still_says_that(world: World) -> None:
 def test_one_that_cannot_be_compared_is_no_outcome(world: World) -> None:
     with pytest.raises(TransientError, match=r"the topic has no beginning.*Next: `headrace status`"):
         run(world.table.spec, parity(partitions=[], error="the topic has no beginning"))
+
+
+def test_a_business_period_that_differs_still_is_not_closed(world: World) -> None:
+    done = RefreshResult(
+        table="dwd.t", start="", end="", partitions=[], rows=9, inserted=2, updated=1, deleted=0,
+        version=5, seconds=0.1,
+    )  # fmt: skip
+    wrong = parity(partitions=["2026112209"], missing=3)
+    act = settle(lambda table, span: wrong, lambda table, span: done)
+    found = act(world.table, "2026112208", "2026112210")
+    assert [o.word for o in found.values()] == [DIFFERS] * 3
+    assert "2 inserted, 1 updated" in found["2026112209"].detail
+    assert world.table.store.commit.immutable_before == ""
 
 
 # -- what is told -----------------------------------------------------------------------------------------

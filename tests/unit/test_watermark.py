@@ -210,6 +210,18 @@ def test_it_never_goes_back() -> None:
     assert watermark(registry, joined) == 100
 
 
+def test_only_a_rewind_takes_it_back() -> None:
+    marks = Watermark()
+    marks.move(3, 100)
+    marks.move(4, 200)
+    marks.move(5, 150)
+    assert marks.newest == 200
+    marks.go_back(6, 100)
+    assert (marks.newest, marks.at(5), marks.at(6)) == (100, 200, 100)
+    marks.move(7, 120)
+    assert (marks.at(6), marks.at(7)) == (100, 120)
+
+
 # -- on disk ----------------------------------------------------------------------------------------------
 
 
