@@ -42,7 +42,8 @@ def test_killed_in_the_middle_of_a_rewind_nothing_is_lost(shop: Shop) -> None:
         assert {shop.status()[t].state for t in went_back} == {"SUSPENDED"}
         result = RewindResult.model_validate(shop.client.run(statement).result)
         done = {t.table: t.done for t in result.tables}
-        assert set(done) == set(went_back) and [t for t in done if done[t]] == [TABLE]
+        assert set(went_back) <= set(done) and [t for t in done if done[t]] == [TABLE]
+        went_back = list(done)  # one that lagged at the dry run may have come further since
         assert shop.status()[TABLE].rows == then.rows
         assert shop.status()[TABLE].frontier == then.frontier
         proofs = shop.client.run(f"VERIFY {', '.join(went_back)} WITHOUT SOURCE").result
