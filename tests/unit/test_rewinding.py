@@ -15,6 +15,7 @@ from planner_support import write_table
 from headrace.catalog import Catalog
 from headrace.engine.rewinding import supervised
 from headrace.engine.supervisor import Supervisor
+from headrace.engine.table import Registry
 from headrace.errors import TransientError
 from headrace.spec.model import RefreshMode
 
@@ -38,8 +39,14 @@ def table(tmp_path: Path, catalog: Catalog) -> Any:
     spec = write_table(tmp_path, "SELECT id, logdate FROM stg.orders", key="id")
     catalog.register(spec, RefreshMode.CONTINUOUS)
     store = SimpleNamespace(version=3, commit=SimpleNamespace(template="text"))
+    alone = SimpleNamespace(upstreams=())
     return SimpleNamespace(
-        name=spec.name, store=store, template="text", mode=RefreshMode.CONTINUOUS, freshness=timedelta(1)
+        spec=alone,
+        name=spec.name,
+        store=store,
+        template="text",
+        mode=RefreshMode.CONTINUOUS,
+        freshness=timedelta(1),
     )
 
 
@@ -49,7 +56,7 @@ def supervisor(table: Any, catalog: Catalog) -> Callable[[list[Flow]], Superviso
         nothing = cast("Any", None)
         arrangement = cast("Any", SimpleNamespace(flows=flows, scheduled=[] if flows else [table]))
         catch_up = cast("Any", flows[0] if flows else None)
-        registry = cast("Any", SimpleNamespace(upstreams=lambda table: {}))
+        registry = Registry({table.name: table})
         return Supervisor(
             arrangement, catalog, nothing, catch_up, nothing, nothing, 60.0, 10, nothing, registry, nothing
         )

@@ -39,8 +39,8 @@ from headrace.planner.strategies import (
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.commits import Commit
 from headrace.store.frames import local
+from headrace.store.head import Head
 from headrace.store.schema import STREAM
-from headrace.store.tables import Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,7 +25,7 @@ from headrace.spec.model import TableName
 from headrace.spec.partitions import is_label
 from headrace.store.commits import MOST_RECORDS, records
 from headrace.store.creation import tell_watermark
-from headrace.store.tables import Cold
+from headrace.store.head import Cold
 
 log = logging.getLogger(__name__)
 

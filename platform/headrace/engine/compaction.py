@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from headrace.engine.table import Table
 from headrace.store.commits import Commit
+from headrace.store.head import Cold, Head
 from headrace.store.lookup import exclude
 from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION, TableSchema
-from headrace.store.tables import Cold, Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

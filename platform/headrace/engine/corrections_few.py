@@ -15,9 +15,9 @@ from headrace.engine.diff import check_unique, diff_many
 from headrace.engine.overwrite import labels_between
 from headrace.engine.table import Table
 from headrace.store.frames import local
+from headrace.store.head import Cold, Head
 from headrace.store.lookup import include, is_unique, tuples
 from headrace.store.schema import DELETE, INSERT, KIND
-from headrace.store.tables import Cold, Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,8 +12,8 @@ from headrace.planner.classify import Change, classify
 from headrace.planner.lineage import live_ranges
 from headrace.spec.model import CorrectionPolicy
 from headrace.store.commits import records
+from headrace.store.head import Head
 from headrace.store.schema import BACKFILL, INSERT, KIND, ORIGIN
-from headrace.store.tables import Head
 
 
 def changes_since(

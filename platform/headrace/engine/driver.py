@@ -20,9 +20,9 @@ from headrace.errors import ConstraintViolated
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions
 from headrace.spec.model import TableName, TableSpec
 from headrace.store.frames import local
+from headrace.store.head import Head
 from headrace.store.lookup import KeySet, semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE
-from headrace.store.tables import Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -41,7 +41,7 @@ from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.frontier import Offsets, earliest_offsets
-from headrace.store.tables import Head
+from headrace.store.head import Head
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from headrace.sources.transactions import Transactions, divide, transaction_topi
 from headrace.spec.connector import Connector
 from headrace.spec.model import TableName
 from headrace.store.frontier import Offsets
-from headrace.store.tables import Cold, Head
+from headrace.store.head import Cold, Head
 
 
 class Gate:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from headrace.engine.compaction import DRIVER_ROWS, live_rows, write_local, write_snapshot
 from headrace.engine.rows import in_range
 from headrace.engine.table import Table
+from headrace.store.head import Cold, Head
 from headrace.store.lookup import is_unique, tuples
-from headrace.store.tables import Cold, Head
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from headrace.engine.table import Delta, Table
 from headrace.engine.touched import TooLarge, TooWide
 from headrace.planner.strategies import TopN
 from headrace.spec.model import TableName
+from headrace.store.head import Head
 from headrace.store.lookup import anti_join
-from headrace.store.tables import Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,8 +16,8 @@ from headrace.engine.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import TableName
 from headrace.store.frames import local
+from headrace.store.head import Cold
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
-from headrace.store.tables import Cold
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

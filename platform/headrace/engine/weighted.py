@@ -27,10 +27,10 @@ from headrace.planner.state import State
 from headrace.planner.strategies import Weighted
 from headrace.spec.model import TableName
 from headrace.store.frames import local
+from headrace.store.head import Head
 from headrace.store.lookup import KeySet, anti_join, include, tuples
 from headrace.store.lookup import semi_join as local_semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, arrow_schema
-from headrace.store.tables import Head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

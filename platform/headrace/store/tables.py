@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from headrace.store.commits import Commit, latest
 from headrace.store.creation import create, describe, fits
 from headrace.store.deletes import Deletes
 from headrace.store.frames import local
-from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
+from headrace.store.head import Cold, Head
+from headrace.store.lookup import SnapshotIndex
 from headrace.store.parts import Part, commit_parts
 from headrace.store.retained import Retained
 from headrace.store.schema import (
@@ -33,7 +34,7 @@ from headrace.store.schema import (
     spark_type,
 )
 from headrace.store.snapshot import Pin, Snapshot
-from headrace.store.tail import Tail, TailView
+from headrace.store.tail import Tail
 from headrace.store.watermark import Watermark
 
 if TYPE_CHECKING:
@@ -45,38 +46,6 @@ TAIL_LIMIT = 200_000
 
 LABELS_LIMIT = 1_000
 """Partitions that a commit's record names."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """The newest state of a table, as one consistent view."""
-
-    commit: Commit
-    pin: Pin
-    index: SnapshotIndex
-    tail: TailView
-    key: tuple[str, ...]
-
-    def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
-        """Live rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
-        found = self.index.find(columns, keys)
-        found = anti_join(found, self.key, self.tail.keys)
-        return pa.concat_tables([found, self.tail.find(columns, keys)]).combine_chunks()
-
-    def read(self) -> pa.Table:
-        """All live rows, stored columns: for tables that fit the driver."""
-        found = self.index.read()
-        found = anti_join(found, self.key, self.tail.keys)
-        return pa.concat_tables([found, self.tail.rows]).combine_chunks()
-
-    def count(self) -> int:
-        """Number of live rows."""
-        void = self.index.find(self.key, self.tail.keys).num_rows if self.tail.keys else 0
-        return self.index.count(None) - void + self.tail.rows.num_rows
-
-
-class Cold(RuntimeError):
-    """The tail is too long for the driver, or was just written by a Spark job: compact first."""
 
 
 class StoredTable:
@@ -207,9 +176,8 @@ class StoredTable:
         commit = self._counted(commit, Counter(changes.column(KIND).to_pylist()), miscounted)
         commit = replace(commit, partitions=self._labels(changes))
         self.changelog.append(changes, commit, origin=origin, tombstones=tombstones)
-        self.changelog.rewinds = commit.rewinds
+        self._follow_rewind(commit)
         if commit.mode == "rewind":
-            self.watermark.go_back(commit.version, commit.watermark_ms)
             self.deletes.forget()  # of those known it has taken some back
         elif self.schema.sequenced:
             self.deletes.add(changes, tombstones)
@@ -262,6 +230,11 @@ class StoredTable:
         time = commit.watermark_ms if commit.mode == "rewind" else self.watermark.newest
         return replace(commit, rows=rows, kinds=dict(kinds), rewinds=rewinds, watermark_ms=time)
 
+    def _follow_rewind(self, commit: Commit) -> None:
+        self.changelog.rewinds = commit.rewinds
+        if commit.mode == "rewind":
+            self.watermark.go_back(commit.version, commit.watermark_ms)
+
     def _labels(self, changes: pa.Table) -> tuple[str | None, ...] | None:
         """The partitions of these rows, old places of moved ones too; None where they are many."""
         if self.schema.partition is None:
@@ -294,7 +267,7 @@ class StoredTable:
             self.changelog.append(changes, commit, origin=origin, tombstones=buried)
         else:
             self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
-        self.changelog.rewinds = commit.rewinds
+        self._follow_rewind(commit)
         self.deletes.forget()
         with self._lock:
             self._commit = commit

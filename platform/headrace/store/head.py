@@ -1,0 +1,45 @@
+"""The newest state of a table as one consistent view, in the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.store.commits import Commit
+from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
+from headrace.store.snapshot import Pin
+from headrace.store.tail import TailView
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest state of a table, as one consistent view."""
+
+    commit: Commit
+    pin: Pin
+    index: SnapshotIndex
+    tail: TailView
+    key: tuple[str, ...]
+
+    def find(self, columns: Sequence[str], keys: KeySet) -> pa.Table:
+        """Live rows whose tuple of `columns` is one of `keys` (NULL-safe), all stored columns."""
+        found = self.index.find(columns, keys)
+        found = anti_join(found, self.key, self.tail.keys)
+        return pa.concat_tables([found, self.tail.find(columns, keys)]).combine_chunks()
+
+    def read(self) -> pa.Table:
+        """All live rows, stored columns: for tables that fit the driver."""
+        found = self.index.read()
+        found = anti_join(found, self.key, self.tail.keys)
+        return pa.concat_tables([found, self.tail.rows]).combine_chunks()
+
+    def count(self) -> int:
+        """Number of live rows."""
+        void = self.index.find(self.key, self.tail.keys).num_rows if self.tail.keys else 0
+        return self.index.count(None) - void + self.tail.rows.num_rows
+
+
+class Cold(RuntimeError):
+    """The tail is too long for the driver, or was just written by a Spark job: compact first."""
