@@ -209,13 +209,12 @@ class Warehouse:
     ) -> CascadeResult:
         """`refresh` of the range, then of what it touches downstream; a dry run only says what that is."""
         watch = self._ready().watch
-        proof = self._proof()
         work = Cascade(
             self.project,
             self._registry,
             lambda t, span: self.refresh(str(t.name), span.start, span.end, progress=progress),
             self._follow,
-            proof.prove,
+            self._proof().prove,
             self._settings.backfill_partitions_at_once,
             lambda: self._settings.backfill_pause_seconds * watch.giving_way,
         )
@@ -386,9 +385,8 @@ class Warehouse:
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
-        return telling.describe_table(
-            found, self._status(found, {}), self._catalog.alterations.of(found.name)
-        )
+        altered = self._catalog.alterations.of(found.name)
+        return telling.describe_table(found, self._status(found, {}), altered)
 
     def _status(self, table: Table, ends: Offsets) -> TableStatus:
         row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
