@@ -128,24 +128,32 @@ class StoredTable:
             self.changelog.closed = self.snapshot.closed = True
 
     def open(self) -> None:
-        """Read the newest commit back from the log, and the tail after the snapshot into the driver."""
-        found = latest(self.changelog.path)
-        if found is None:
-            raise FileNotFoundError(f"{self.changelog.path} does not exist")
-        self._commit = found[1]
-        self.changelog.refresh()
-        self.use(Retained.load(self.root))
-        self.deletes.forget()
-        self._pin, self._tail, self._cold_through = self.snapshot.newest(), Tail(self.schema), -1
-        self.fits = fits(self)
-        if not self.fits:
-            self._pin = Pin(self._pin.delta, self.version, self.version)  # nothing to compact
-            return
-        self._index = self._open_index(self._pin)
-        if self.changelog.count(self._pin.compacted, self.version) <= TAIL_LIMIT:
-            self._tail.load(self.changelog.read(self._pin.compacted, self.version), self.version)
-        else:
-            self._cold_through = self.version
+        """Read the newest commit back from the log, and the tail after the snapshot into the driver.
+
+        Whoever reads meanwhile sees the table as it was before, and nobody folds its tail: one read in part
+        would be taken for all of it.
+        """
+        with self.compacting:
+            found = latest(self.changelog.path)
+            if found is None:
+                raise FileNotFoundError(f"{self.changelog.path} does not exist")
+            commit = found[1]
+            self.changelog.refresh()
+            self.use(Retained.load(self.root))
+            self.deletes.forget()
+            pin, index, tail, cold_through = self.snapshot.newest(), self._index, Tail(self.schema), -1
+            self.fits = fits(self)
+            if not self.fits:
+                pin = Pin(pin.delta, commit.version, commit.version)  # nothing to compact
+            else:
+                index = self._open_index(pin)
+                if self.changelog.count(pin.compacted, commit.version) <= TAIL_LIMIT:
+                    tail.load(self.changelog.read(pin.compacted, commit.version), commit.version)
+                else:
+                    cold_through = commit.version
+            with self._lock:
+                self._commit, self._pin, self._index = commit, pin, index
+                self._tail, self._cold_through = tail, cold_through
 
     @property
     def cold(self) -> bool:
