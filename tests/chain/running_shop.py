@@ -131,7 +131,8 @@ def check_changelog(path: Path, key: list[str]) -> None:
             image = {name: value for name, value in row.items() if not name.startswith("_")}
             where = f"{path}: {row[KIND]} of {of_key} in version {row[VERSION]}"
             if row[KIND].startswith("-"):
-                assert held.pop(of_key, None) == image, f"{where} takes away what was not there"
+                was = held.pop(of_key, None)
+                assert was == image, f"{where} takes away {image}, there was {was}; all: {rows}"
             else:
                 assert of_key not in held, f"{where} adds to a row that is there"
                 held[of_key] = image
