@@ -130,7 +130,7 @@ class Target:
 
 def plan_query(table: Table) -> Direct | None:
     """What Arrow may run for an empty table, None where Spark must."""
-    if table.store.version or table.store.pin.delta or table.store.schema.hidden:
+    if table.store.version or table.store.pin.compacted or table.store.schema.hidden:
         return None
     return direct_query(table)
 
