@@ -123,7 +123,7 @@ class Apply:
         project: Project,
         *,
         begin: Callable[[], None],
-        prepare: Callable[[Sequence[Step], Registry, Progress], None] = lambda *_: None,
+        prepare: Callable[[Sequence[Step], Registry, Progress], None] | None = None,
         dry_run: bool,
         progress: Progress,
     ) -> ApplyResult:
@@ -139,7 +139,8 @@ class Apply:
         for step in todo:
             self._check(step)
         if not dry_run:
-            prepare(todo, wanted, progress)
+            if prepare is not None:
+                prepare(todo, wanted, progress)
             begin()
         if todo and not dry_run:
             self._swap(todo, wanted, project)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -91,21 +92,19 @@ class Deployment:
                 with_alterations(files, self._catalog.alterations)  # what a file says otherwise is forgotten
 
             todo = steps(work.registry, wanted, deployed, files)
-            if green is None:
-                return work.run(todo, wanted, project, begin=begin, dry_run=dry_run, progress=progress)
-            try:
+            with ExitStack() as after:
+                if green is not None:
+                    after.callback(green.clear)
                 result = work.run(
                     todo,
                     wanted,
                     project,
                     begin=begin,
-                    prepare=green.build,
+                    prepare=None if green is None else green.build,
                     dry_run=dry_run,
                     progress=progress,
                 )
-                return result.model_copy(update={"proofs": green.proofs})
-            finally:
-                green.clear()
+            return result if green is None else result.model_copy(update={"proofs": green.proofs})
 
     def assemble(self, spark: SparkSession, files: Project) -> tuple[Project, Registry]:
         """These declarations as statements have altered them, and their tables as of now, not yet open.

@@ -57,7 +57,7 @@ def mutable_range(
 
 def nothing_left(table: Table, start: str | None, end: str | None) -> RefreshResult | None:
     """The result of a backfill of a range that is immutable as a whole; None for any other range."""
-    if start is None or end is None or end >= table.store.commit.immutable_before:
+    if start is None or end is None or not _closed(table, end):
         return None
     return RefreshResult(
         table=str(table.name),
@@ -73,10 +73,15 @@ def nothing_left(table: Table, start: str | None, end: str | None) -> RefreshRes
     )
 
 
+def _closed(table: Table, end: str) -> bool:
+    """Whether every partition up to `end` is immutable."""
+    return end < table.store.commit.immutable_before
+
+
 def refuse(table: Table, end: str) -> None:
     """Raises TerminalError where all of a range up to `end` is immutable."""
-    bound = table.store.commit.immutable_before
-    if end < bound:
+    if _closed(table, end):
+        bound = table.store.commit.immutable_before
         raise TerminalError(
             f"`{table.name}`: partitions before '{bound}' are immutable. Next, to open them: `headrace sql "
             f'"ALTER MATERIALIZED TABLE {table.name} RESET IMMUTABLE"`, which computes them by the query'
@@ -132,5 +137,7 @@ def protect(table: Table, bound: str, *, run_id: str) -> bool:
 def follow_declared(tables: Iterable[Table], *, run_id: str) -> None:
     """Close what layer files declare IMMUTABLE, as soon as the tables have rows."""
     for table in tables:
-        if table.spec.immutable_before is not None and not table.begins_again:
-            protect(table, table.spec.immutable_before, run_id=run_id)
+        bound = table.spec.immutable_before or ""
+        # Looked at twice a second: nothing waits for a refresh under way where all is closed.
+        if bound > table.store.commit.immutable_before and not table.begins_again:
+            protect(table, bound, run_id=run_id)

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from headrace.spec.model import TableSpec
-from headrace.spec.partitions import bounds, is_label, label_of, label_range
+from headrace.spec.partitions import bounds, is_label, label_at, label_before, label_of, label_range
 
 MOST = 1_000
 """Partitions that one look finds complete; the next look finds more."""
 
 _LAST_MOMENT = timedelta(microseconds=1)
-_FINEST = timedelta(minutes=1)
 
 
 def end_of(spec: TableSpec, label: str) -> datetime:
@@ -32,10 +31,9 @@ def newest_complete(spec: TableSpec, signal: datetime) -> str | None:
     """
     try:
         moment = signal - spec.completion.delay
-        label = label_of(spec, moment.astimezone(spec.completion.zone))
+        label = label_at(spec, moment)
         while end_of(spec, label) > moment:
-            begin, _ = bounds(spec, label)
-            label = label_of(spec, begin - _FINEST)
+            label = label_before(spec, label)
     except OverflowError:
         return None
     return label
