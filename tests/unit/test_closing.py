@@ -348,9 +348,21 @@ def test_a_commit_that_does_not_name_its_partitions_is_read(world: World) -> Non
     assert late_labels(world.table, 2, 3, "2026112206") == []
 
 
+def test_what_this_process_wrote_is_known_without_the_log(world: World) -> None:
+    world.look("09:30")
+    world.look("10:05")
+    world.write(3, "09")
+    log = world.table.store.changelog.path / "_delta_log"
+    log.rename(log.with_name("away"))
+    world.look("10:10")
+    log.with_name("away").rename(log)
+    assert world.known["09"].reopened == 1
+
+
 def test_so_is_a_long_absence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in range(3, 8):
         world.write(key, "07" if key == 3 else "08")
+    world.table.store.open()  # what this process wrote itself it still knows
     monkeypatch.setattr("headrace.store.commits.MOST_RECORDS", 3)
     assert late_labels(world.table, 2, 7, "2026112208") == ["2026112207", "2026112208"]
 

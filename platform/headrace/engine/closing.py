@@ -23,7 +23,7 @@ from headrace.planner.completion import late, newest_complete, newly_complete, r
 from headrace.spec.completion import LateData, RunMode, Signal
 from headrace.spec.model import TableName
 from headrace.spec.partitions import is_label
-from headrace.store.commits import MOST_RECORDS, records
+from headrace.store.commits import MOST_RECORDS
 from headrace.store.creation import tell_watermark
 from headrace.store.head import Cold
 
@@ -231,7 +231,7 @@ def late_labels(table: Table, after: int, through: int, newest: str) -> list[str
     """
     changelog, found = table.store.changelog, []
     after = max(after, changelog.removed)
-    known = records(changelog.path, after, through)
+    known = table.store.records(after, through)
     if len(known) != through - after:  # more than are worth reading one by one
         return late(table.spec, changelog.streamed_labels(after, through), newest)
     for version, commit in enumerate(known, start=after + 1):

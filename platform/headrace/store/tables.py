@@ -14,13 +14,14 @@ import pyarrow as pa
 from headrace.errors import TerminalError
 from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
-from headrace.store.commits import Commit, latest
+from headrace.store.commits import Commit, latest, records
 from headrace.store.creation import create, describe, fits
 from headrace.store.deletes import Deletes
 from headrace.store.frames import local
 from headrace.store.head import Cold, Head
 from headrace.store.lookup import SnapshotIndex
 from headrace.store.parts import Part, commit_parts
+from headrace.store.recent import Recent
 from headrace.store.retained import Retained
 from headrace.store.schema import (
     DELETE,
@@ -63,6 +64,7 @@ class StoredTable:
         self.compacting = threading.RLock()
         self._lock = threading.Lock()
         self._commit = Commit(str(name), "create", 0)
+        self._recent = Recent()
         self._tail = Tail(schema)
         self._pin = Pin(0, 0, 0)
         self._index: SnapshotIndex | None = None
@@ -83,6 +85,12 @@ class StoredTable:
     @property
     def pin(self) -> Pin:
         return self._pin
+
+    def records(self, after: int, through: int) -> list[Commit | None]:
+        """As `commits.records`; the log is read only for what this process has not written lately."""
+        with self._lock:
+            kept = self._recent.between(after, through)
+        return kept if kept is not None else records(self.changelog.path, after, through)
 
     @property
     def tail_rows(self) -> int:
@@ -124,6 +132,7 @@ class StoredTable:
                     cold = commit.version
             with self._lock:
                 self._commit, self._pin, self._index = commit, pin, index
+                self._recent.clear()
                 self._tail, self._cold_through = tail, cold
 
     @property
@@ -187,9 +196,17 @@ class StoredTable:
             self.deletes.forget()  # of those known it has taken some back
         elif self.schema.sequenced:
             self.deletes.add(changes, tombstones)
+        self._made(commit, changes)
+
+    def _made(self, commit: Commit, changes: pa.Table | None = None) -> None:
+        """The commit is the changelog's newest: fold its changes into the tail, or be cold without them."""
         with self._lock:
-            self._tail.add(changes, commit.version)
+            if changes is not None:
+                self._tail.add(changes, commit.version)
+            else:
+                self._cold_through = commit.version
             self._commit = commit
+            self._recent.add(commit)
 
     def note(self, commit: Commit) -> None:
         """Commit a record without rows."""
@@ -206,9 +223,7 @@ class StoredTable:
         commit = replace(commit, rows=rows.num_rows, kinds={INSERT: rows.num_rows})
         self.changelog.append(inserted, commit, origin=STREAM, tombstones=tombstones)
         self.deletes.forget()
-        with self._lock:
-            self._commit = commit
-            self._cold_through = commit.version
+        self._made(commit)
         with self.compacting:
             self.snapshot.overwrite_local(rows, snapshot, partitions=None)
             self.adopt(self.snapshot.newest(), rows=rows)
@@ -224,9 +239,7 @@ class StoredTable:
         with self.compacting:
             self.changelog.add([part.changelog for part in parts], commit)
             self.deletes.forget()
-            with self._lock:
-                self._commit = commit
-                self._cold_through = commit.version
+            self._made(commit)
             commit_parts(self.snapshot.path, [a for part in parts for a in part.snapshot], snapshot)
             self.adopt(self.snapshot.newest())
 
@@ -275,9 +288,7 @@ class StoredTable:
             self.changelog.append_frame(changes, commit, origin=origin, tombstones=tombstones)
         self._follow_rewind(commit)
         self.deletes.forget()
-        with self._lock:
-            self._commit = commit
-            self._cold_through = commit.version
+        self._made(commit)
 
     def adopt(
         self, pin: Pin, *, rows: pa.Table | None = None, partitions: Collection[str] | None = None
