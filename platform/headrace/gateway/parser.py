@@ -43,15 +43,8 @@ from headrace.gateway.statements import (
     Suspend,
     Verify,
 )
-from headrace.spec.alteration import (
-    DOWNSTREAM,
-    PROPERTIES,
-    UNITS,
-    NoInterval,
-    Property,
-    freshness_text,
-    interval,
-)
+from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, Property, freshness_text
+from headrace.spec.interval import UNITS, NoInterval, interval
 from headrace.spec.model import RefreshMode
 
 READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

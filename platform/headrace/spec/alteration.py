@@ -9,17 +9,15 @@ from datetime import timedelta
 from typing import Literal, get_args
 
 from headrace.errors import TerminalError
+from headrace.spec.interval import UNITS, in_largest_unit, interval
 from headrace.spec.model import RefreshMode, TableName, TableSpec
 
 Property = Literal["FRESHNESS", "REFRESH_MODE"]
 PROPERTIES: tuple[Property, ...] = get_args(Property)
 
-UNITS = {"SECOND": "seconds", "MINUTE": "minutes", "HOUR": "hours", "DAY": "days"}
-"""Of a freshness, smallest first, with their names in Python."""
-
 DOWNSTREAM = "DOWNSTREAM"
 
-_INTERVAL = re.compile(r"INTERVAL '([0-9]+)' (SECOND|MINUTE|HOUR|DAY)")
+_INTERVAL = re.compile(rf"INTERVAL '([0-9]+)' ({'|'.join(UNITS)})")
 
 
 @dataclass(frozen=True)
@@ -38,35 +36,12 @@ class Alteration:
     over: str
 
 
-LEAST = "the least is INTERVAL '1' SECOND"
-
-
-class NoInterval(ValueError):
-    """Not an interval that a table can keep. `hint`: what to write instead, "" for nothing."""
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.hint = reason, hint
-
-
-def interval(amount: str, unit: str) -> timedelta:
-    """`INTERVAL 'amount' unit`; the unit is one of UNITS. Raises NoInterval for the amount."""
-    if not re.fullmatch(r"[0-9]{1,9}", amount.strip()):
-        raise NoInterval(f"`{amount}` is not a positive whole number")
-    if int(amount) == 0:
-        raise NoInterval("a freshness of zero cannot be met", LEAST)
-    return timedelta(**{UNITS[unit]: int(amount)})
-
-
 def freshness_text(freshness: timedelta | None) -> str:
     """A freshness as a layer file says it, in its largest whole unit. None: DOWNSTREAM."""
     if freshness is None:
         return DOWNSTREAM
-    for unit, name in reversed(UNITS.items()):
-        amount, rest = divmod(freshness, timedelta(**{name: 1}))
-        if not rest:
-            return f"INTERVAL '{amount}' {unit}"
-    raise ValueError(f"a freshness has whole seconds, not {freshness}")
+    amount, unit = in_largest_unit(freshness)
+    return f"INTERVAL '{amount}' {unit}"
 
 
 def declared(spec: TableSpec, what: Property) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from headrace.spec.alteration import LEAST, UNITS, NoInterval, interval
+from headrace.spec.interval import LEAST, UNITS, NoInterval, interval, unit_of
 
 if TYPE_CHECKING:
     from headrace.spec.model import TableSpec
@@ -116,8 +116,7 @@ def _entry(text: str) -> Entry:
     ends = _minute(found["ends"], text) if found["ends"] else MIDNIGHT
     if ends <= begins:
         raise NoCalendar(f"`{text}` ends before it begins", "write two entries: until 24:00, and from 00:00")
-    unit = found["unit"].upper().removesuffix("S")
-    if unit not in UNITS:
+    if (unit := unit_of(found["unit"])) is None:
         raise NoCalendar(f"`{text}`: `{found['unit']}` is no unit", "the units are " + ", ".join(UNITS))
     try:
         return Entry(text, first, last, begins, ends, interval(found["amount"], unit))

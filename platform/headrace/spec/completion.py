@@ -9,6 +9,8 @@ from datetime import UTC, timedelta, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from headrace.spec.interval import UNITS, in_largest_unit, span
+
 if TYPE_CHECKING:
     from headrace.spec.model import TableSpec
 
@@ -20,8 +22,7 @@ RUN_MODE = "run.mode"
 
 OPTIONS = (DELAY, SIGNAL, ZONE, LATE, RUN_MODE)
 
-_UNITS = {"SECOND": "seconds", "MINUTE": "minutes", "HOUR": "hours", "DAY": "days"}
-_DELAY = re.compile(r"([0-9]{1,9}) +(SECOND|MINUTE|HOUR|DAY)S?", re.IGNORECASE)
+_DELAY = re.compile(rf"([0-9]{{1,9}}) +({'|'.join(UNITS)})S?", re.IGNORECASE)
 
 
 class RunMode(StrEnum):
@@ -94,7 +95,7 @@ def _read_delay(text: str) -> timedelta:
     found = _DELAY.fullmatch(text.strip())
     if found is None:
         raise NoCompletion(f"'{text}' is no delay", "write a whole number and a unit, such as '5 MINUTE'")
-    return timedelta(**{_UNITS[found[2].upper()]: int(found[1])})
+    return span(int(found[1]), found[2].upper())
 
 
 def _read_run_mode(text: str) -> RunMode:
@@ -127,8 +128,5 @@ def completion_text(spec: TableSpec) -> str:
 
 def delay_text(delay: timedelta) -> str:
     """A delay as a layer file says it, in its largest whole unit."""
-    for unit, name in reversed(_UNITS.items()):
-        amount, rest = divmod(delay, timedelta(**{name: 1}))
-        if not rest and (amount or unit == "SECOND"):
-            return f"{amount} {unit}"
-    raise ValueError(f"a delay has whole seconds, not {delay}")
+    amount, unit = in_largest_unit(delay)
+    return f"{amount} {unit}"

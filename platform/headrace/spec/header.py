@@ -8,9 +8,9 @@ from datetime import timedelta
 
 from headrace.errors import Location, did_you_mean
 from headrace.spec import options
-from headrace.spec.alteration import UNITS, NoInterval, interval
 from headrace.spec.cursor import Cursor
 from headrace.spec.elements import Elements, read_elements
+from headrace.spec.interval import NoInterval, interval, read_interval
 from headrace.spec.model import LAYERS, NAME, RefreshMode, RefreshPolicy, TableName
 from headrace.spec.options import Options
 from headrace.spec.start import StartMode, read_start_mode
@@ -140,13 +140,9 @@ def _freshness(cursor: Cursor, header: Header) -> None:
     form = "FRESHNESS = INTERVAL '10' SECOND, MINUTE, HOUR or DAY, or FRESHNESS = DOWNSTREAM"
     if not cursor.at("INTERVAL"):
         raise cursor.error("the freshness is an INTERVAL or DOWNSTREAM", hint=form)
-    cursor.expect("INTERVAL")
-    amount = cursor.string("the interval's number")
-    unit = cursor.name("SECOND, MINUTE, HOUR or DAY")
-    if (counted := unit.upper.removesuffix("S")) not in UNITS:
-        raise cursor.error(f"a freshness is not counted in {unit.text}", at=unit, hint=form)
+    amount, unit = read_interval(cursor, "a freshness is not counted in {}", form)
     try:
-        header.freshness = interval(amount.value, counted)
+        header.freshness = interval(amount.value, unit)
     except NoInterval as error:
         raise cursor.error(error.reason, at=amount, hint=error.hint or form) from error
 

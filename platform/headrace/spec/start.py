@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from headrace.spec.alteration import UNITS, NoInterval, interval
 from headrace.spec.cursor import Cursor
+from headrace.spec.interval import NoInterval, interval, read_interval
 
 
 class StartPosition(StrEnum):
@@ -88,13 +88,9 @@ def _moment(cursor: Cursor) -> datetime:
 
 def _before(cursor: Cursor) -> timedelta:
     form = "write FROM_NOW(INTERVAL '7' DAY)"
-    cursor.expect("INTERVAL")
-    amount = cursor.string("the interval's number")
-    unit = cursor.name("SECOND, MINUTE, HOUR or DAY")
-    if (counted := unit.upper.removesuffix("S")) not in UNITS:
-        raise cursor.error(f"`{unit.text}` is no unit of an interval", at=unit, hint=form)
+    amount, unit = read_interval(cursor, "`{}` is no unit of an interval", form)
     cursor.expect(")")
     try:
-        return interval(amount.value, counted)
+        return interval(amount.value, unit)
     except NoInterval as error:
         raise cursor.error(error.reason, at=amount, hint=form) from error
