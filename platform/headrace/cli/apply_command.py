@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli import progress
 from headrace.cli.cascade import show_refreshed
-from headrace.cli.options import Json, Project, load_settings
+from headrace.cli.options import Json, Project, open_client
 from headrace.cli.output import note, print_columns, print_json
 from headrace.cli.parity import show_parity
 
@@ -26,9 +26,7 @@ def apply(
     Others go on beside it. A table with another query rests while its history is computed by the new text;
     with `--blue-green` it streams on until the new one is built aside, proven and swapped in.
     """
-    from headrace.gateway.client import GatewayClient
-
-    with GatewayClient(load_settings(project)) as client:
+    with open_client(project) as client:
         if dry_run or not as_json:
             planned = progress.run(client, "APPLY DRY RUN").result
             if dry_run and as_json:

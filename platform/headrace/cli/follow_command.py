@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from headrace.cli.errors import UsageError
-from headrace.cli.options import Json, Project, Table, load_settings
+from headrace.cli.options import Json, Project, Table, open_client
 from headrace.cli.output import cell, note, print_columns, print_json, records
 from headrace.subscription import batches
 
@@ -43,10 +43,8 @@ def changes(
 
     Row changes in order, each with its version, its kind (+I, -U, +U or -D) and its origin.
     """
-    from headrace.gateway.client import GatewayClient
-
     begin = _start(from_version)
-    with GatewayClient(load_settings(project)) as client:
+    with open_client(project) as client:
         for batch in batches(client, table, from_version=begin, follow=follow, reader=reader):
             for row in records(batch.rows):
                 if as_json:
@@ -74,11 +72,9 @@ def readers(
     as_json: Json = False,
 ) -> None:
     """List who follows a table under a name (`changes --reader`), and how far behind."""
-    from headrace.gateway.client import GatewayClient
-
     if drop is not None and table is None:
         raise UsageError("--drop needs the reader's table: `headrace readers T --drop NAME`")
-    with GatewayClient(load_settings(project)) as client:
+    with open_client(project) as client:
         if drop is not None:
             quoted = drop.replace("'", "''")
             client.run(f"DROP READER '{quoted}' ON {table}")

@@ -11,6 +11,7 @@ from headrace.cli.errors import UsageError
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
+    from headrace.gateway.client import GatewayClient
     from headrace.settings import Settings
 
 Project: TypeAlias = Annotated[
@@ -55,6 +56,13 @@ def load_settings(project: Path | None) -> Settings:
         return Settings.load(directory)
     except TerminalError as error:
         raise UsageError(str(error)) from None
+
+
+def open_client(project: Path | None) -> GatewayClient:
+    """A connection to the warehouse server of the project that a command is about; a context manager."""
+    from headrace.gateway.client import GatewayClient
+
+    return GatewayClient(load_settings(project))
 
 
 def partition_clause(

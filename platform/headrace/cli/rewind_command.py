@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from headrace.cli import progress
 from headrace.cli.errors import UsageError
-from headrace.cli.options import Json, Project, Table, load_settings
+from headrace.cli.options import Json, Project, Table, open_client
 from headrace.cli.output import note, print_columns, print_json
-
-if TYPE_CHECKING:
-    from headrace.gateway.client import GatewayClient
 
 
 def rewind(
@@ -44,18 +41,12 @@ def rewind(
     to = f"VERSION {to_version}" if to_version is not None else f"TIMESTAMP '{to_time}'"
     text = f"ALTER MATERIALIZED TABLE {table} REWIND TO {to}"
     text += (" CASCADE" if cascade else "") + (" DRY RUN" if dry_run else "")
-    with _client(project) as client:
+    with open_client(project) as client:
         result = progress.run(client, text).result
     if as_json:
         print_json(result)
         return
     _show(result)
-
-
-def _client(project: Any) -> GatewayClient:
-    from headrace.gateway.client import GatewayClient
-
-    return GatewayClient(load_settings(project))
 
 
 def _show(result: dict[str, Any]) -> None:

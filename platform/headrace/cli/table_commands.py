@@ -17,6 +17,7 @@ from headrace.cli.options import (
     Table,
     find_project,
     load_settings,
+    open_client,
     partition_clause,
 )
 from headrace.cli.output import note, print_columns, print_json, print_rows
@@ -24,8 +25,6 @@ from headrace.cli.parity import show_parity
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from headrace.gateway.client import GatewayClient
 
 
 def sql(
@@ -48,7 +47,7 @@ def sql(
     VERIFY [T, …] [PARTITION (…)] [WITHOUT SOURCE] [REPAIR]; CHECK T [PARTITION (…)];
     CHANGES T [FROM VERSION n]; SHOW DEAD LETTERS [T].
     """
-    with _client(project) as client:
+    with open_client(project) as client:
         finished = progress.run(client, statement)
         if finished.has_rows:
             print_rows(client.rows(finished.id), as_json=as_json)
@@ -256,14 +255,8 @@ def dead_letters_list(
 
 
 def _run(project: Path | None, text: str) -> Any:
-    with _client(project) as client:
+    with open_client(project) as client:
         return progress.run(client, text).result
-
-
-def _client(project: Path | None) -> GatewayClient:
-    from headrace.gateway.client import GatewayClient
-
-    return GatewayClient(load_settings(project))
 
 
 def _print_result(result: Any) -> None:

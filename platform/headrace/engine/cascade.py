@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.engine.labels import labels_of
 from headrace.engine.rows import Span
 from headrace.engine.table import Registry, Table
 from headrace.planner.cascade import CascadeStep, Ends, chunks, plan_cascade
@@ -88,9 +89,9 @@ class Cascade:
         return _together(found)
 
     def _existing(self, table: Table) -> set[str]:
-        """Labels with rows in the table's snapshot or in those that its partitions come from."""
+        """Labels with rows in the table or in those that its partitions come from."""
         tables = (table, *self.registry.upstreams(table).values())
-        return {p for t in tables for p in t.store.head_index().partitions if p is not None}
+        return {label for t in tables for label in labels_of(t)}
 
     def _rest(self, progress: Progress) -> None:
         until = time.monotonic() + self.pause()

@@ -7,13 +7,13 @@ them. The bound comes from IMMUTABLE WHERE or from START_MODE; a statement moves
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.engine.notes import note_reached
 from headrace.engine.table import Table
 from headrace.errors import TerminalError
 from headrace.results import RefreshResult
@@ -115,22 +115,9 @@ def protect(table: Table, bound: str, *, run_id: str) -> bool:
     """
     store = table.store
     with store.writing:
-        head = store.commit
-        if bound <= head.immutable_before or not table.reached:
+        if bound <= store.commit.immutable_before or not table.reached:
             return False
-        store.note(
-            replace(
-                head,
-                mode="stream",
-                version=head.version + 1,
-                upstreams=table.reached,
-                immutable_before=bound,
-                run_id=run_id,
-                batch=-1,
-                accounting={},
-                decision={},
-            )
-        )
+        note_reached(table, run_id=run_id, immutable_before=bound)
     return True
 
 

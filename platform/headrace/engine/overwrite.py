@@ -74,7 +74,7 @@ def _warm(table: Table) -> Head | None:
 
 def labels_between(head: Head, column: str, start: str, end: str, only: Collection[str] | None) -> list[str]:
     """Labels of the range that have rows, or had some in the snapshot."""
-    return _labels(head.index.partitions | set(head.tail.rows.column(column).to_pylist()), start, end, only)
+    return _labels(head.labels(column), start, end, only)
 
 
 def _labels(known: set[str], start: str, end: str, only: Collection[str] | None) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headrace.catalog import Catalog
+from headrace.engine.notes import note_reached
 from headrace.engine.table import Registry, Table
 from headrace.store import logs, versions
 
@@ -149,13 +150,5 @@ def record_progress(table: Table, *, run_id: str) -> bool:
         recorded = store.commit.upstreams
         if store.version == 0 or all(recorded.get(n, 0) >= v for n, v in table.reached.items()):
             return False
-        commit = replace(
-            store.commit,
-            mode="stream",
-            version=store.version + 1,
-            upstreams=table.reached,
-            run_id=run_id,
-            batch=-1,
-        )
-        store.note(commit)
+        note_reached(table, run_id=run_id)
     return True

@@ -35,6 +35,11 @@ class Head:
         found = anti_join(found, self.key, self.tail.keys)
         return pa.concat_tables([found, self.tail.rows]).combine_chunks()
 
+    def labels(self, column: str) -> set[str]:
+        """The partitions that have rows, or had some in the snapshot. `column`: the partition column."""
+        found = {*self.index.partitions, *self.tail.rows.column(column).unique().to_pylist()}
+        return {label for label in found if label is not None}
+
     def count(self) -> int:
         """Number of live rows."""
         void = self.index.find(self.key, self.tail.keys).num_rows if self.tail.keys else 0
