@@ -20,7 +20,13 @@ from headrace.engine import closing as module
 from headrace.engine.closing import AGAIN_SECONDS, COMPLETE, Closing, Outcome, late_labels
 from headrace.engine.run_modes import DIFFERS, EQUAL, REPAIRED, double_run, settle
 from headrace.engine.table import Registry
-from headrace.engine.telling_completion import WAITING, partitions_told, with_completion
+from headrace.engine.telling_completion import (
+    REMEMBERED,
+    WAITING,
+    partitions_told,
+    summaries,
+    with_completion,
+)
 from headrace.errors import TerminalError, TransientError
 from headrace.results import ParityResult, RefreshResult, TableStatus
 from headrace.spec.completion import Completion, LateData, RunMode, Signal
@@ -459,7 +465,7 @@ def status(world: World) -> TableStatus:
         table="dwd.t", mode="CONTINUOUS", state="RUNNING", strategy="ROW", declared_freshness=10,
         measured_freshness=1, warnings=["before"],
     )  # fmt: skip
-    registry, known = world.registry, world.catalog.completions
+    registry, known = world.registry, summaries(world.catalog.completions)
     return with_completion(told, world.table, registry, known, world.closing)
 
 
@@ -482,6 +488,18 @@ def test_status_tells_of_differences(world: World) -> None:
         "partitions 2026112209 still differ from their batch: `SHOW PARTITIONS` tells more",
         "partitions 2026112210 differed from their batch and were repaired: `SHOW PARTITIONS` tells more",
     ]
+
+
+@pytest.mark.parametrize(("age", "told"), [(timedelta(hours=-1), 1), (timedelta(hours=1), 0)])
+def test_what_was_repaired_is_told_for_a_day(
+    world: World, monkeypatch: pytest.MonkeyPatch, age: timedelta, told: int
+) -> None:
+    world.look("09:30")
+    world.action = lambda table, start, end: {start: Outcome(REPAIRED, "told")}
+    then = datetime.now(UTC).replace(tzinfo=None) - REMEMBERED - age
+    monkeypatch.setattr("headrace.catalog.completions.utc_now", lambda: then)
+    world.look("10:05")
+    assert len(status(world).warnings) == 1 + told
 
 
 def test_show_partitions_tells_each(world: World) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from headrace.catalog import Catalog, completions
-from headrace.catalog.completions import HISTORY, Completions, Progress
+from headrace.catalog.completions import HISTORY, Completions, Progress, Summary
 from headrace.spec.model import TableName
 
 T = TableName("dws", "user_hour")
 OTHER = TableName("dws", "gmv_hour")
+NEVER_RUN = TableName("dwd", "orders")
 
 
 @pytest.fixture
@@ -30,8 +32,8 @@ def test_what_was_complete_before_waits_for_nothing(known: Completions) -> None:
     assert known.progress(T) == Progress("10", 5, 0) and known.progress(OTHER) is None
     assert outcomes(known) == {"08": HISTORY, "10": HISTORY}
     assert known.waiting(T) == {}
-    assert [p.turn for p in known.of(T)] == [1, 2] and known.newest_turn(T) == 2
-    assert known.newest_turn(OTHER) == 0
+    assert [p.turn for p in known.of(T)] == [1, 2]
+    assert known.summaries({}) == {str(T): Summary("10", 5, 0, 2, ())}
 
 
 def test_a_complete_partition_waits_until_its_run_has_ended(known: Completions) -> None:
@@ -64,7 +66,32 @@ def test_late_data_opens_it_again_once_until_it_has_run(known: Completions) -> N
     assert {p.label: (p.reopened, p.runs) for p in known.of(T)} == {
         "08": (0, 0), "09": (1, 1), "10": (1, 1), "11": (1, 2)
     }  # fmt: skip
-    assert [p.turn for p in known.of(T, outcome="EQUAL")] == [4, 5, 6]
+    assert [p.turn for p in known.of(T)] == [1, 4, 5, 6]
+
+
+def test_status_asks_twice_however_many_tables_there_are(
+    known: Completions, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then, now = datetime(2026, 11, 21, 9, tzinfo=UTC), datetime(2026, 11, 22, 9, tzinfo=UTC)
+    for number, table in enumerate((OTHER, NEVER_RUN, *(TableName("dws", f"t{n}") for n in range(5)))):
+        known.begin(table, [], "10", 1000, number)
+    for when, label, outcome in ((then, "11", "REPAIRED"), (now, "13", "REPAIRED"), (then, "12", "DIFFERS")):
+        monkeypatch.setattr(completions, "utc_now", lambda when=when: when.replace(tzinfo=None))
+        for table in (T, OTHER):
+            known.reopen(table, [label], due_ms=1, version=9, looked=9)
+        known.finish(T, [label], outcome, "", 9)
+        known.finish(OTHER, [label], "EQUAL", "", 9)
+    asked: list[str] = []
+    sa.event.listen(sa.Engine, "before_cursor_execute", hear := lambda *said: asked.append(said[2]))
+    found = known.summaries({"DIFFERS": None, "REPAIRED": then.astimezone(timezone(timedelta(hours=-8)))})
+    sa.event.remove(sa.Engine, "before_cursor_execute", hear)
+    assert sum(text.startswith("SELECT") for text in asked) == 2 and len(found) == 8
+    own = found[str(T)]
+    assert (own.through, own.looked, own.turn) == ("10", 9, 5)
+    assert [p.label for p in own.partitions] == ["12", "13"]
+    assert own.of("REPAIRED") == [p for p in known.of(T) if p.label == "13"]
+    assert found[str(OTHER)] == Summary("10", 9, 0, 3, ())
+    assert found[str(NEVER_RUN)] == Summary("10", 1, 0, 0, ())
 
 
 def test_what_is_let_be_is_counted(known: Completions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -64,6 +64,23 @@ class Progress:
     late: int
 
 
+@dataclass(frozen=True)
+class Summary(Progress):
+    """As much as status tells of one table.
+
+    Args:
+        turn: the greatest turn of its partitions, 0 without any outcome.
+        partitions: those that were asked for, by label.
+    """
+
+    turn: int
+    partitions: tuple[Completed, ...]
+
+    def of(self, outcome: str) -> list[Completed]:
+        """Those of one outcome, by label."""
+        return [found for found in self.partitions if found.outcome == outcome]
+
+
 class Completions:
     """The record. Thread-safe; it survives the process."""
 
@@ -76,6 +93,33 @@ class Completions:
         with reading(self._engine) as connection:
             found = connection.execute(select).one_or_none()
         return Progress(*found) if found is not None else None
+
+    def summaries(self, outcomes: Mapping[str, datetime | None]) -> dict[str, Summary]:
+        """Every table that was ever looked at, by its name. Two queries, however many tables there are.
+
+        Args:
+            outcomes: of the partitions that are wanted, each with the moment (with a zone) since which they
+                came; None for all of them.
+        """
+        wanted = [
+            (p.c.outcome == outcome)
+            & (sa.true() if since is None else p.c.finished_at > _without_zone(since))
+            for outcome, since in outcomes.items()
+        ]
+        turns = sa.select(p.c.table_name, sa.func.max(p.c.turn).label("turn")).group_by(p.c.table_name)
+        last = turns.subquery()
+        progress = sa.select(c.c.table_name, c.c.through, c.c.looked, c.c.late, last.c.turn)
+        partitions = sa.select(p).where(sa.or_(sa.false(), *wanted)).order_by(p.c.table_name, p.c.label)
+        found: dict[str, list[Completed]] = {}
+        with reading(self._engine) as connection:
+            tables = connection.execute(progress.outerjoin_from(c, last, last.c.table_name == c.c.table_name))
+            known = tables.all()
+            for row in connection.execute(partitions).mappings():
+                found.setdefault(row["table_name"], []).append(_completed(row))
+        return {
+            name: Summary(through, looked, late, turn or 0, tuple(found.get(name, ())))
+            for name, through, looked, late, turn in known
+        }
 
     def begin(
         self, table: TableName, labels: Collection[str], through: str, watermark_ms: int, version: int
@@ -153,11 +197,9 @@ class Completions:
         with reading(self._engine) as connection:
             return {row.label: row.due_ms for row in connection.execute(select)}
 
-    def of(self, table: TableName, *, outcome: str | None = None) -> list[Completed]:
-        """The complete partitions of a table by label; only those of one outcome where it is named."""
-        select = sa.select(*(x for x in p.c if x.name != "table_name")).where(p.c.table_name == str(table))
-        if outcome is not None:
-            select = select.where(p.c.outcome == outcome)
+    def of(self, table: TableName) -> list[Completed]:
+        """The complete partitions of a table by label."""
+        select = sa.select(p).where(p.c.table_name == str(table))
         with reading(self._engine) as connection:
             return [_completed(row) for row in connection.execute(select.order_by(p.c.label)).mappings()]
 
@@ -166,12 +208,6 @@ class Completions:
         with self._engine.begin() as connection:
             for known in (p, c):
                 connection.execute(sa.delete(known).where(known.c.table_name == str(table)))
-
-    def newest_turn(self, table: TableName) -> int:
-        """The greatest turn of the table's partitions, 0 without any outcome."""
-        select = sa.select(sa.func.max(p.c.turn)).where(p.c.table_name == str(table))
-        with reading(self._engine) as connection:
-            return connection.execute(select).scalar_one() or 0
 
     @staticmethod
     def _forget_old(connection: sa.Connection, table: TableName) -> None:
@@ -206,8 +242,13 @@ def _row(
 
 
 def _completed(row: sa.RowMapping) -> Completed:
-    values = dict(row)
+    values = {name: value for name, value in row.items() if name != "table_name"}
     for name in ("completed_at", "finished_at"):
         moment = cast("datetime | None", values[name])
         values[name] = moment.replace(tzinfo=UTC) if moment is not None else None
     return Completed(**values)
+
+
+def _without_zone(moment: datetime) -> datetime:
+    """As the catalog keeps it."""
+    return moment.astimezone(UTC).replace(tzinfo=None)

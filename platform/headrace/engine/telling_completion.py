@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headrace.catalog.completions import Completed, Completions
+from headrace.catalog.completions import Completed, Completions, Summary
 from headrace.engine.closing import Closing
 from headrace.engine.run_modes import DIFFERS, REPAIRED
 from headrace.engine.table import Registry, Table
@@ -49,22 +50,30 @@ def _told(found: Completed) -> CompletePartition:
     )
 
 
+def summaries(known: Completions) -> dict[str, Summary]:
+    """What status tells of the partitions of all tables, by table."""
+    return known.summaries({DIFFERS: None, REPAIRED: datetime.now(UTC) - REMEMBERED})
+
+
 def with_completion(
-    status: TableStatus, table: Table, registry: Registry, known: Completions, closing: Closing | None
+    status: TableStatus,
+    table: Table,
+    registry: Registry,
+    known: Mapping[str, Summary],
+    closing: Closing | None,
 ) -> TableStatus:
-    """The status with how far the table is in its sources' time, and what of its partitions is complete."""
+    """The status with how far the table is in its sources' time, and what of its partitions is complete.
+
+    Args:
+        known: see `summaries`.
+    """
     ms, told = watermark(registry, table), list(status.warnings)
     found = {"run_mode": str(table.spec.run_mode), "watermark": _moment(ms) if ms else None}
-    looked = known.progress(table.name) if table.spec.partition_format is not None else None
+    looked = known.get(str(table.name)) if table.spec.partition_format is not None else None
     if looked is None:
         return status.model_copy(update=found)
-    told += _differences(known.of(table.name, outcome=DIFFERS), "still differ from their batch")
-    recent = [
-        p
-        for p in known.of(table.name, outcome=REPAIRED)
-        if p.finished_at and p.finished_at > datetime.now(UTC) - REMEMBERED
-    ]
-    told += _differences(recent, "differed from their batch and were repaired")
+    told += _differences(looked.of(DIFFERS), "still differ from their batch")
+    told += _differences(looked.of(REPAIRED), "differed from their batch and were repaired")
     if looked.late:
         told.append(f"{looked.late} late changes of complete partitions were let be")
     told += closing.told(table.name) if closing is not None else []
@@ -72,7 +81,7 @@ def with_completion(
         update={
             **found,
             "complete_through": looked.through,
-            "outcomes": known.newest_turn(table.name),
+            "outcomes": looked.turn,
             "late_changes": looked.late,
             "warnings": told,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine import immutable, subscription, telling, views
@@ -15,7 +15,7 @@ from headrace.engine.cascade import Cascade
 from headrace.engine.life import Life
 from headrace.engine.rewinding import supervised
 from headrace.engine.table import Table
-from headrace.engine.telling_completion import partitions_told, with_completion
+from headrace.engine.telling_completion import partitions_told, summaries, with_completion
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from headrace.catalog.completions import Summary
     from headrace.gateway.statements import Start
 
 Edits = Callable[[Project], Edit]
@@ -244,7 +245,8 @@ class Warehouse(Life):
         if self._supervisor is None or self._topics is None:
             return [telling.initializing(name, self._waiting_for) for name in self.project.tables]
         ends = telling.topic_ends(self._topics, self._registry)
-        return [self._status(table, ends) for table in self._registry]
+        known = summaries(self._catalog.completions)
+        return [self._status(table, ends, known) for table in self._registry]
 
     def explain(self, table: str, *, history: bool = False) -> Explanation:
         """Mode and strategy, and why; with `history` the decisions of past refreshes, newest first."""
@@ -255,18 +257,20 @@ class Warehouse(Life):
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
         return telling.describe_table(
-            found, self._status(found, {}), self._catalog.alterations.of(found.name)
+            found,
+            self._status(found, {}, summaries(self._catalog.completions)),
+            self._catalog.alterations.of(found.name),
         )
 
     def partitions(self, table: str) -> list[dict[str, Any]]:
         """The complete partitions of a table, oldest first, and what came of each."""
         return partitions_told(self._table(table).spec, self._catalog.completions)
 
-    def _status(self, table: Table, ends: Offsets) -> TableStatus:
+    def _status(self, table: Table, ends: Offsets, known: Mapping[str, Summary]) -> TableStatus:
         row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
         told = [*self._ready().told(table), *self._loads.told(table), *self._deployment.edited(table.name)]
         status = telling.table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
-        return with_completion(status, table, self._registry, self._catalog.completions, self._closing)
+        return with_completion(status, table, self._registry, known, self._closing)
 
     def show(self) -> list[dict[str, Any]]:
         return telling.listing(self.status())
