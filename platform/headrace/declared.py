@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import SpecError
-from headrace.planner.changes import ChangeKind, change_of, changes
+from headrace.planner.changes import ChangeKind, TableChange, change_of, changes
 from headrace.settings import SQLITE
 from headrace.spec import Project, load_project
 from headrace.spec.alteration import Alteration
@@ -47,6 +47,15 @@ def load_deployed(directory: Path, url: str) -> dict[TableName, TableSpec]:
     """The tables as they were applied last, by the catalog; none where there is no catalog."""
     with _catalog(url) as catalog:
         return deployed_tables(catalog, directory) if catalog is not None else {}
+
+
+def waiting_changes(directory: Path, url: str) -> list[TableChange]:
+    """What the files declare otherwise than was applied last, by the texts; none where nothing ever was.
+
+    Raises as `load_declared`.
+    """
+    deployed = load_deployed(directory, url)
+    return changes(deployed, load_project(directory)) if deployed else []
 
 
 @contextmanager

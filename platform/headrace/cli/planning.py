@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.output import duration
-from headrace.declared import load_declared, load_deployed
+from headrace.declared import load_declared, waiting_changes
 from headrace.errors import TransientError, UnknownName
 from headrace.planner import Plan, analyze
-from headrace.planner.changes import TableChange, changes
+from headrace.planner.changes import TableChange
 from headrace.planner.extract import Upstream, extract
 from headrace.planner.lint import Finding, lint
 from headrace.planner.modes import refresh_modes
 from headrace.planner.uniqueness import copied_types
 from headrace.results import Explanation, RefreshDecision
-from headrace.spec import Project, SourceTable, TableSpec, load_project
+from headrace.spec import Project, SourceTable, TableSpec
 from headrace.spec.alteration import freshness_text
 from headrace.spec.calendar import in_force
 from headrace.spec.columns import check_columns
@@ -82,12 +82,8 @@ def plan_project(settings: Settings) -> PlannedProject:
                 reads=[str(upstream) for upstream in spec.upstreams],
             )
         )
-    return PlannedProject(planned, notes, [_change(settings, c) for c in _changes(settings)])
-
-
-def _changes(settings: Settings) -> list[TableChange]:
-    deployed = load_deployed(settings.project, settings.catalog)
-    return changes(deployed, load_project(settings.project)) if deployed else []
+    changes = waiting_changes(settings.project, settings.catalog)
+    return PlannedProject(planned, notes, [_change(settings, change) for change in changes])
 
 
 def _change(settings: Settings, change: TableChange) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
+from headrace.declared import waiting_changes
 from headrace.demo import shop
+from headrace.demo.applying import apply_files
 from headrace.demo.display import Say
 from headrace.demo.stage import Stage
 from headrace.demo.waiting import not_caught_up, wait_for
@@ -27,9 +29,13 @@ def start_everything(stage: Stage) -> None:
         stage.stack.register_connectors(on_progress=lambda service, text: say(f"{service}: {text}"))
         say("")
     registered = time.monotonic()
+    # Before the server starts: a new one notes the files as what was applied.
+    edited = waiting_changes(stage.settings.project, stage.settings.catalog)
     with display.step("warehouse", "Start the warehouse server and Dagster") as say:
         stage.stack.up(on_progress=lambda service, text: say(f"{service}: {text}"))
         say("")
+    if edited:
+        apply_files(stage)
     with display.step("snapshot", "Full snapshot through all layers") as say:
         wait_until_caught_up(stage, say, what="the snapshot")
         say(f"{len(stage.client.status())} tables stand at the source's rows")
