@@ -143,8 +143,11 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog) -> None:
     table = SimpleNamespace(
         name=name, freshness=timedelta(seconds=10), measured=lambda share, window: measured.value
     )
-    late = cast("Any", SimpleNamespace(tables=[table], active={name}, loading={"a topic"}, hurried=False))
-    other = cast("Any", SimpleNamespace(tables=[], active=set(), loading=set(), hurried=False))
+    late, other = (
+        cast("Any", SimpleNamespace(name=n, tables=[], active=set(), loading=set(), batch_size=9, took=None))
+        for n in ("late", "other")
+    )
+    late.tables, late.active, late.loading = [table], {name}, {"a topic"}
     watch, flows = Watch(catalog.decisions), cast("list[Flow]", [late, other])
 
     def look(count: int) -> tuple[bool, bool, float, list[str]]:
