@@ -138,7 +138,7 @@ def test_who_is_late_turns_with_hysteresis() -> None:
     assert looks(keeping, None, CALM_LOOKS) == [CALM_LOOKS]
 
 
-def test_other_work_gives_way_to_a_late_flow(catalog: Catalog) -> None:
+def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     name, measured = TableName("dws", "hours"), SimpleNamespace(value=12.0)
     table = SimpleNamespace(
         name=name, freshness=timedelta(seconds=10), measured=lambda share, window: measured.value
@@ -171,7 +171,10 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog) -> None:
     measured.value = 12.0
     look(LATE_LOOKS)
     late.active.clear()  # suspended: nobody waits for it
+    forgotten: list[set[str]] = []
+    monkeypatch.setattr(watch.reliefs, "forget", forgotten.append)
     assert look(1) == (False, False, 1.0, [])
+    assert forgotten == [{"late", "other"}]
 
 
 def test_the_latency_that_most_commits_keep(monkeypatch: pytest.MonkeyPatch) -> None:

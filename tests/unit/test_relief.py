@@ -12,8 +12,8 @@ from headrace.catalog import Catalog
 from headrace.engine.batch import size, towards
 from headrace.engine.reliefs import STREAMS_SECONDS, Reliefs
 from headrace.planner.relief import (
+    LARGEST,
     LATE_SECONDS,
-    LEAST,
     STEADY_SECONDS,
     BatchSize,
     Thinning,
@@ -23,61 +23,34 @@ from headrace.scheduling.turns import UNKEPT, Turns
 from headrace.scheduling.workflow import RefreshWorkflow
 from headrace.spec.model import RefreshMode, TableName
 
-MOST = 16 * LEAST
-A, B, C, D = (TableName("dws", name) for name in "abcd")
+SET = 10_000
+A, B, C, D, E = (TableName("dws", name) for name in "abcde")
 HOUR = timedelta(hours=1)
 
 
-def test_micro_batches_that_take_longer_than_the_freshness_are_halved() -> None:
-    found = BatchSize(MOST)
-    assert not found.took(MOST, 9.9, 10.0)
-    assert found.took(MOST, 40.0, 10.0) and found.size == MOST // 2
-    assert found.took(MOST // 2, 21.0, 10.0) and found.size == MOST // 4
-    assert not found.took(MOST // 4, 9.0, 10.0)
+def test_full_micro_batches_of_a_late_flow_are_doubled_while_that_brings_something() -> None:
+    found = BatchSize(10_000)
+    assert not found.took(8_900, 1.0)  # there was no more
+    assert found.took(9_100, 1.0) and found.size == 20_000
+    assert found.took(20_000, 1.5) and found.size == 40_000
+    assert not found.took(40_000, 2.8)  # hardly more a second than before
+    assert found.size == 40_000
 
 
-def test_of_a_micro_batch_that_was_not_full_half_of_what_it_had() -> None:
-    found = BatchSize(MOST)
-    assert found.took(4 * LEAST, 11.0, 10.0) and found.size == 2 * LEAST
-
-
-def test_none_gets_smaller_than_what_is_worth_a_micro_batch() -> None:
-    found = BatchSize(MOST)
-    for _ in range(10):
-        found.took(found.size, 2.0 * found.size / LEAST, 1.0)
-    assert found.size == LEAST
-    assert not BatchSize(LEAST // 2).took(LEAST // 2, 11.0, 1.0)
-
-
-def test_a_half_that_costs_throughput_is_taken_back_for_as_long_as_the_flow_is_late() -> None:
-    found = BatchSize(MOST)
-    assert found.took(MOST, 20.0, 10.0) and found.size == MOST // 2
-    assert found.took(MOST // 2, 18.0, 10.0) and found.size == MOST  # most of it are fixed costs
-    assert not found.took(MOST, 20.0, 10.0) and not found.took(MOST, 20.0, 10.0)
-    assert not found.on_time()
-    assert found.took(MOST, 20.0, 10.0) and found.size == MOST // 2
-
-
-def test_a_small_rest_of_a_backlog_says_nothing_of_throughput() -> None:
-    found = BatchSize(MOST)
-    assert found.took(MOST, 20.0, 10.0)
-    assert not found.took(10, 1.0, 10.0) and found.size == MOST // 2
-
-
-def test_full_micro_batches_that_are_short_grow_again_up_to_what_is_set() -> None:
-    found = BatchSize(MOST)
-    found.took(MOST, 80.0, 10.0)
-    assert found.size == MOST // 2
-    assert not found.took(100, 0.1, 10.0)  # there was no more
-    assert found.took(MOST // 2, 2.4, 10.0) and found.size == MOST
-    assert not found.took(MOST, 0.1, 10.0)
+def test_micro_batches_grow_up_to_where_their_fixed_costs_no_longer_matter() -> None:
+    found = BatchSize(150_000)
+    assert found.took(150_000, 10.0) and found.size == LARGEST
+    assert not found.took(LARGEST, 1.0)
+    found = BatchSize(LARGEST + 1)
+    assert not found.took(LARGEST + 1, 10.0)
 
 
 def test_a_flow_on_time_reads_as_much_as_is_set() -> None:
-    found = BatchSize(MOST)
+    found = BatchSize(10_000)
     assert not found.on_time()
-    found.took(MOST, 80.0, 10.0)
-    assert found.on_time() and found.size == MOST and not found.on_time()
+    assert found.took(10_000, 1.0) and found.took(20_000, 1.0)
+    assert found.on_time() and found.size == 10_000 and not found.on_time()
+    assert found.took(10_000, 9.0)  # what was before does not count any more
 
 
 def test_a_flow_is_thinned_when_it_stays_late_and_filled_when_it_stays_on_time() -> None:
@@ -140,13 +113,15 @@ def table(name: TableName, seconds: float, *upstreams: TableName) -> SimpleNames
 
 def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     now = [0.0]
-    tables = [table(A, 5), table(B, 600, A), table(C, 5, A)]
-    flow = cast("Any", SimpleNamespace(name="flow", tables=tables, batch_size=MOST, took=None))
+    tables = [table(A, 5), table(B, 600, A), table(C, 5, A), table(D, 600), table(E, 600)]
+    tables[3].spec.source = object()  # Kafka does not keep its events for ever
+    tables[4].spec.refresh_mode = RefreshMode.CONTINUOUS  # that is declared
+    flow = cast("Any", SimpleNamespace(name="flow", tables=tables, batch_size=SET, took=None))
     reliefs = Reliefs(catalog.decisions, clock=lambda: now[0])
     reliefs.look(flow, {})
-    flow.took = MOST, 42.0
+    flow.took = SET, 2.0
     reliefs.look(flow, {A: 5.0, B: 600.0})
-    assert flow.batch_size == MOST // 2 and flow.took is None
+    assert flow.batch_size == 2 * SET and flow.took is None
     reliefs.look(flow, {A: 5.0})
     assert reliefs.measured == {}
     now[0] += LATE_SECONDS
@@ -155,13 +130,13 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     assert not reliefs.measured[B].streams and "`dws.a`, in the same flow" in reliefs.measured[B].reason
     flow.tables = [tables[0], tables[2]]
     reliefs.look(flow, {})
-    assert flow.batch_size == MOST and set(reliefs.measured) == {B}
+    assert flow.batch_size == SET and set(reliefs.measured) == {B}
     now[0] += STEADY_SECONDS
     reliefs.look(flow, {})
     assert reliefs.measured == {}
     assert [(d.what, d.was, d.became, d.why) for d in catalog.decisions.of(A)] == [
-        ("BATCH_SIZE", str(MOST // 2), str(MOST), "the flow keeps its freshness again"),
-        ("BATCH_SIZE", str(MOST), str(MOST // 2), f"{MOST} messages took 42.0 s, declared 5 s"),
+        ("BATCH_SIZE", "20000", "10000", "the flow keeps its freshness again"),
+        ("BATCH_SIZE", "10000", "20000", "10000 messages took 2.0 s, and there are more"),
     ]
 
 

@@ -33,6 +33,7 @@ from headrace.engine.table import Delta, Registry, Table
 from headrace.engine.trailing import Trailing
 from headrace.engine.watermark import SourceTime
 from headrace.errors import NeedsResync
+from headrace.planner.relief import LARGEST
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
 from headrace.sources.messages import Messages, read_once
@@ -93,7 +94,7 @@ class Flow:
         self._bootstrap = bootstrap
         self._dead_letters = dead_letters
         self._directory = directory / name
-        self._max_offsets = max_offsets
+        self._max_offsets = max(max_offsets, LARGEST)
         self._gate = gate
         self._time = SourceTime(gate)
         self._on_failure = on_failure
@@ -248,11 +249,7 @@ class Flow:
         failpoint("flow.before_checkpoint")
 
     def _step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
-        """Commit what the topics have up to `ends`.
-
-        Args:
-            whole: whether that is all that they had when the micro-batch began.
-        """
+        """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
         begun = time.monotonic()
         size = batches.size(self.position, ends)
         if size <= SMALL:

@@ -86,9 +86,9 @@ class Reliefs:
         was, (took, flow.took) = size.size, (flow.took, None)
         if late:
             table = min(late, key=lambda name: late[name])
-            if took is None or not size.took(*took, late[table]):
+            if took is None or not size.took(*took):
                 return
-            why = f"{took[0]} messages took {took[1]:.1f} s, declared {late[table]:g} s"
+            why = f"{took[0]} messages took {took[1]:.1f} s, and there are more"
             self._resized[flow.name] = table
         elif size.on_time():
             table, why = self._resized.pop(flow.name), "the flow keeps its freshness again"

@@ -1,20 +1,16 @@
-"""What helps a flow that misses its freshness: smaller micro-batches, and fewer tables that stream."""
+"""What helps a flow that misses its freshness: larger micro-batches, and fewer tables that stream."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from headrace.spec.model import TableName
 
-LEAST = 20_000
-"""Messages below which a micro-batch is not made smaller: its fixed costs are most of it by then."""
+LARGEST = 200_000
+"""Messages of a micro-batch above which its fixed costs no longer matter."""
 
-SHORT = 0.25
-"""Part of the freshness below which a full micro-batch took so little that the next one may have more."""
-
-WORTH = 0.7
-"""Messages a second that smaller micro-batches keep of what larger ones did, at least."""
+GAIN = 1.1
+"""Messages a second that twice as many in a micro-batch must bring, times those before."""
 
 LATE_SECONDS, STEADY_SECONDS = 60.0, 600.0
 """How long a flow is late before loose tables leave it, and on time before they come back."""
@@ -23,47 +19,31 @@ LOOSE_TIMES = 10.0
 """Times the tightest freshness of a flow that a table declares which may leave it."""
 
 
-@dataclass(frozen=True)
-class _Tried:
-    size: int
-    rate: float
-
-
 class BatchSize:
-    """Messages of one micro-batch of a late flow: what is in it shows at its end, so none should take longer
-    than the freshness. Climbs by halves and doubles, and takes a half back that costs too much throughput.
+    """Messages of one micro-batch. Full ones of a late flow have a backlog behind them, and every micro-batch
+    has fixed costs: more messages in each work it off sooner. Doubled for as long as that brings something.
 
     Args:
-        most: what is read at once while nothing is late.
+        declared: what a micro-batch has at most while nothing is late.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = self.size = most
-        self._least = min(most, LEAST)
-        self._before: _Tried | None = None
+    def __init__(self, declared: int) -> None:
+        self._declared = self.size = declared
+        self._most = max(declared, LARGEST)
+        self._rate = 0.0
 
-    def took(self, messages: int, seconds: float, freshness: float) -> bool:
-        """Take one micro-batch of a late flow. Returns whether the size has changed.
-
-        Args:
-            freshness: the tightest of the flow, seconds.
-        """
-        tried, self._before = self._before, None
-        rate, was = messages / max(seconds, 1e-3), self.size
-        full = 10 * messages >= 9 * self.size
-        if tried is not None and full and rate < WORTH * tried.rate:
-            self.size = self._least = tried.size  # not to be tried again while it is late
-        elif seconds > freshness and messages // 2 >= self._least:
-            self._before = _Tried(min(messages, self.size), rate)
-            self.size = messages // 2
-        elif full and seconds < SHORT * freshness:
-            self.size = min(self.most, 2 * self.size)
-        return self.size != was
+    def took(self, messages: int, seconds: float) -> bool:
+        """Take one micro-batch of a late flow. Returns whether the size has changed."""
+        full = 10 * messages >= 9 * self.size  # a share of every partition is not to the message
+        rate = messages / max(seconds, 1e-3)
+        if not full or self.size >= self._most or rate < GAIN * self._rate:
+            return False
+        self._rate, self.size = rate, min(self._most, 2 * self.size)
+        return True
 
     def on_time(self) -> bool:
         """Nothing is late any more. Returns whether the size has changed."""
-        was, self.size = self.size, self.most
-        self._least, self._before = min(self.most, LEAST), None
+        was, self.size, self._rate = self.size, self._declared, 0.0
         return was != self.size
 
 
