@@ -29,16 +29,15 @@ class BatchSize:
 
     def __init__(self, declared: int) -> None:
         self._declared = self.size = declared
-        self._most = max(declared, LARGEST)
         self._rate = 0.0
 
     def took(self, messages: int, seconds: float) -> bool:
         """Take one micro-batch of a late flow. Returns whether the size has changed."""
         full = 10 * messages >= 9 * self.size  # a share of every partition is not to the message
         rate = messages / max(seconds, 1e-3)
-        if not full or self.size >= self._most or rate < GAIN * self._rate:
+        if not full or self.size >= LARGEST or rate < GAIN * self._rate:
             return False
-        self._rate, self.size = rate, min(self._most, 2 * self.size)
+        self._rate, self.size = rate, min(LARGEST, 2 * self.size)
         return True
 
     def on_time(self) -> bool:
