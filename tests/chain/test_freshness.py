@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from chain_support import eventually
@@ -10,6 +11,7 @@ from running_shop import Shop
 
 from headrace.gateway.client import StatementFailed
 from headrace.results import AlterResult
+from headrace.services.catalogue import SERVICES
 
 REPORT = "dws.gmv_hour"
 COMPARED = "dws.gmv_compared"
@@ -89,3 +91,28 @@ def test_a_stg_table_streams_in_any_case(shop: Shop) -> None:
     assert result.freshness == "INTERVAL '1' DAY"
     with pytest.raises(StatementFailed, match=r"`stg.orders` reads a source"):
         shop.client.run("ALTER MATERIALIZED TABLE stg.orders SET REFRESH_MODE = INCREMENTAL")
+
+
+def test_a_flow_with_a_backlog_takes_more_messages_at_once(shop: Shop) -> None:
+    """A micro-batch of ten messages has little but fixed costs, and more come than it works off."""
+    program = SERVICES["warehouse"].prepare(shop.settings)
+    small = {"HEADRACE_MAX_OFFSETS_PER_TRIGGER": "10"}
+    shop.serve(replace(program, environment={**program.environment, **small}))
+    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+    shop.wait_running()
+
+    def sizes() -> list[tuple[str, str]]:
+        found = shop.client.run(f"EXPLAIN MATERIALIZED TABLE {NEIGHBOUR}").result["decisions"]
+        return [(d["was"], d["became"]) for d in found if d["what"] == "BATCH_SIZE"]
+
+    with shop.load(seed=35, rate=100.0) as load:
+        eventually("its micro-batches have grown", lambda: ("20", "40") in sizes(), timeout=120)
+        load.raise_if_failed()
+    assert ("10", "20") in sizes()
+    assert any("misses its freshness" in w for w in shop.status()[NEIGHBOUR].warnings)
+    shop.wait_caught_up()
+    shop.verify(NEIGHBOUR, READ)
+    shop.serve(program)
+    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+    shop.wait_running()
+    shop.check_changelogs()

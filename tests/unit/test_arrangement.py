@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,11 +17,13 @@ from headrace.engine.arrangement import Arrangement
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
 from headrace.planner.flows import FlowPlan
+from headrace.planner.modes import Measured
 from headrace.spec import Project
 from headrace.spec.calendar import read_calendar
-from headrace.spec.model import RefreshMode, TableName, TableSpec
+from headrace.spec.model import RefreshMode, RefreshPolicy, TableName, TableSpec
 
-DAY, SECONDS = timedelta(days=1), timedelta(seconds=10)
+DAY, MINUTES, SECONDS = timedelta(days=1), timedelta(minutes=10), timedelta(seconds=10)
+NOTHING: Mapping[TableName, Measured] = {}
 QUERIES = {
     "stg.a": ("SELECT * FROM shop.public.a", ""),
     "stg.x": ("SELECT * FROM shop.public.x", ""),
@@ -55,12 +58,14 @@ class World:
             project, self.registry, timedelta(minutes=30), lambda plan: cast("Flow", Made(plan))
         )
 
-    def declare(self, table: str, **declared: Any) -> set[str]:
+    def declare(
+        self, table: str, measured: Mapping[TableName, Measured] = NOTHING, **declared: Any
+    ) -> set[str]:
         """Returns the tables with another mode."""
         name = TableName.parse(table)
         self.specs[name] = replace(self.specs[name], **declared)
         project = replace(self.arrangement.project, tables=dict(self.specs))
-        return {str(t.name) for t in self.arrangement.declare(project)}
+        return {str(t.name) for t in self.arrangement.declare(project, measured)}
 
     def flows(self) -> set[str]:
         return {" ".join(f"{t}" for t in plan.tables) for plan in self.arrangement.plans()}
@@ -138,15 +143,46 @@ def test_a_calendar_makes_a_table_stream_for_a_day(world: World, monkeypatch: py
         "dws.both"
     }
     both, arrangement = world.registry[TableName("dws", "both")], world.arrangement
-    assert (both.mode, both.freshness, arrangement.calendar_turned()) == (RefreshMode.INCREMENTAL, DAY, False)
+    assert (both.mode, both.freshness, arrangement.turned(NOTHING)) == (RefreshMode.INCREMENTAL, DAY, False)
     monkeypatch.setattr(Clock, "now_", datetime(2026, 11, 11, tzinfo=UTC))
-    assert arrangement.calendar_turned()
-    assert arrangement.declare(arrangement.project) == [both]
+    assert arrangement.turned(NOTHING)
+    assert arrangement.declare(arrangement.project, NOTHING) == [both]
     assert (both.mode, both.freshness) == (RefreshMode.CONTINUOUS, SECONDS)
     assert both.spec.freshness_origin == "its calendar: 11-11 = 10 SECOND"
-    assert not arrangement.calendar_turned()
+    assert not arrangement.turned(NOTHING)
     assert arrangement.project.tables[both.name].freshness == DAY  # what is declared stays
     monkeypatch.setattr(Clock, "now_", datetime(2026, 11, 12, tzinfo=UTC))
-    assert arrangement.calendar_turned()
-    assert arrangement.declare(arrangement.project) == [both]
+    assert arrangement.turned(NOTHING)
+    assert arrangement.declare(arrangement.project, NOTHING) == [both]
     assert (both.mode, both.freshness) == (RefreshMode.INCREMENTAL, DAY)
+
+
+def test_a_measurement_moves_a_table_for_as_long_as_its_freshness_is_the_same(world: World) -> None:
+    name, other = TableName("dws", "both"), TableName("dwd", "b")
+    late = {name: Measured(MINUTES, streams=False, reason="`dwd.y`, in the same flow, misses its freshness")}
+    assert world.declare("dws.both", freshness=MINUTES) == set()
+    assert world.arrangement.turned(late) and not world.arrangement.turned(NOTHING)
+    assert world.declare("dws.both", late) == {"dws.both"}
+    both = world.registry[name]
+    assert both.mode is RefreshMode.INCREMENTAL
+    assert both.mode_reason == (
+        "freshness 600 s is within 1800 s, but `dwd.y`, in the same flow, misses its freshness"
+    )
+    assert world.flows() == {"stg.a dwd.b", "stg.x dwd.y"} and not world.arrangement.turned(late)
+    assert world.declare("dws.both", late, freshness=SECONDS) == {"dws.both"}  # that says something else
+    assert world.declare("dws.both", late, freshness=MINUTES) == {"dws.both"}
+    assert world.declare("dws.both", late, refresh_mode=RefreshMode.CONTINUOUS) == {
+        "dws.both"
+    }  # and so does that
+    slow = {
+        other: Measured(DAY, streams=True, reason="each of its scheduled refreshes takes 80000 s or more")
+    }
+    assert world.declare("dwd.b", freshness=DAY) == {"dwd.b"}
+    assert world.declare("dwd.b", slow) == {"dwd.b"}
+    assert world.registry[other].mode is RefreshMode.CONTINUOUS
+
+
+def test_what_is_measured_of_a_full_table_leaves_it_full(world: World) -> None:
+    late = {TableName("dws", "both"): Measured(MINUTES, streams=False, reason="late")}
+    world.declare("dws.both", late, freshness=MINUTES, refresh_policy=RefreshPolicy.FULL)
+    assert world.registry[TableName("dws", "both")].mode is RefreshMode.FULL

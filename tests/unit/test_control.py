@@ -138,13 +138,16 @@ def test_who_is_late_turns_with_hysteresis() -> None:
     assert looks(keeping, None, CALM_LOOKS) == [CALM_LOOKS]
 
 
-def test_other_work_gives_way_to_a_late_flow(catalog: Catalog) -> None:
+def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     name, measured = TableName("dws", "hours"), SimpleNamespace(value=12.0)
     table = SimpleNamespace(
         name=name, freshness=timedelta(seconds=10), measured=lambda share, window: measured.value
     )
-    late = cast("Any", SimpleNamespace(tables=[table], active={name}, loading={"a topic"}, hurried=False))
-    other = cast("Any", SimpleNamespace(tables=[], active=set(), loading=set(), hurried=False))
+    late, other = (
+        cast("Any", SimpleNamespace(name=n, tables=[], active=set(), loading=set(), batch_size=9, took=None))
+        for n in ("late", "other")
+    )
+    late.tables, late.active, late.loading = [table], {name}, {"a topic"}
     watch, flows = Watch(catalog.decisions), cast("list[Flow]", [late, other])
 
     def look(count: int) -> tuple[bool, bool, float, list[str]]:
@@ -168,7 +171,10 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog) -> None:
     measured.value = 12.0
     look(LATE_LOOKS)
     late.active.clear()  # suspended: nobody waits for it
+    forgotten: list[set[str]] = []
+    monkeypatch.setattr(watch.reliefs, "forget", forgotten.append)
     assert look(1) == (False, False, 1.0, [])
+    assert forgotten == [{"late", "other"}]
 
 
 def test_the_latency_that_most_commits_keep(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a flow does where its source is silent, so that Spark begins no micro-batch."""
+"""What a flow does in a micro-batch, and where its source is silent, so that Spark begins none."""
 
 from __future__ import annotations
 
@@ -85,11 +85,14 @@ def test_derived_tables_catch_up_once_where_no_micro_batch_follows_the_start(
     assert settled == [-1]
 
 
-def test_a_micro_batch_leaves_the_cores_to_statements_unless_a_comparison_waits_for_it(flow: Any) -> None:
+def test_a_micro_batch_leaves_the_cores_to_statements_unless_a_comparison_waits_for_it(
+    flow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waited: list[float] = []
     flow._sessions.statements = SimpleNamespace(wait=waited.append)
     flow._pace = SimpleNamespace(pause=lambda: 0.7)
     flow._query = None  # stopping: nothing more is read
+    monkeypatch.setattr(flow_module.batches, "end_offsets", lambda *_: {"t": {0: 9}})
     flow._process(None, 1)
     assert waited == [0.7]
     cut = flow.cuts.expect("token")
@@ -98,6 +101,52 @@ def test_a_micro_batch_leaves_the_cores_to_statements_unless_a_comparison_waits_
     flow.close()
     with pytest.raises(CutMissed):  # whoever waits for a flow that is closed is told
         cut.result(0)
+
+
+def test_a_micro_batch_is_committed_in_parts_where_it_is_too_large_for_the_freshness(
+    flow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[tuple[int, bool]] = []
+
+    def step(ends: Any, batch_id: int, *, whole: bool) -> None:
+        assert batch_id == 4 and flow._query is not None
+        parts.append((ends["t"][0], whole))
+        flow._read_to = ends
+
+    monkeypatch.setattr(flow_module.batches, "end_offsets", lambda *_: {"t": {0: 110}})
+    flow._sessions.statements = SimpleNamespace(wait=lambda _: None)
+    flow._pace = SimpleNamespace(pause=lambda: 0.0, ended=lambda _: None)
+    flow._step, flow._read_to, flow._max_offsets = step, {"t": {0: 10}}, 1000
+    flow.batch_size = 1000
+    flow._process(None, 4)
+    assert parts == [(110, True)]
+
+    parts.clear()
+    flow._read_to, flow.batch_size = {"t": {0: 10}}, 40
+    flow._process(None, 4)
+    assert parts == [(50, False), (90, False), (110, True)]
+
+    parts.clear()
+    flow._read_to, flow._max_offsets = {"t": {0: 10}}, 199  # Spark may have left some
+    flow._process(None, 4)
+    assert parts[-1] == (110, False)
+
+
+def test_a_flow_that_stops_leaves_the_rest_of_a_large_micro_batch(
+    flow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[int] = []
+
+    def step(ends: Any, batch_id: int, *, whole: bool) -> None:
+        parts.append(ends["t"][0])
+        flow._read_to, flow._query = ends, None
+
+    monkeypatch.setattr(flow_module.batches, "end_offsets", lambda *_: {"t": {0: 100}})
+    flow._sessions.statements = SimpleNamespace(wait=lambda _: None)
+    flow._pace = SimpleNamespace(pause=lambda: 0.0, ended=lambda _: pytest.fail("it did not end"))
+    flow._step, flow._read_to, flow.batch_size = step, {"t": {0: 0}}, 40
+    flow._process(None, 4)
+    assert parts == [40]
 
 
 def test_a_table_trails_at_its_new_pace_at_once(flow: Any) -> None:

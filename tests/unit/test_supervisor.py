@@ -116,7 +116,7 @@ def test_what_is_declared_is_declared_anew_when_a_calendar_turns(scheduled: Sche
         return []
 
     supervisor.arrangement = cast(
-        "Any", SimpleNamespace(calendar_turned=turned.is_set, project=project, flows=[])
+        "Any", SimpleNamespace(turned=lambda _: turned.is_set(), project=project, flows=[])
     )
     supervisor.held, supervisor.declare = hold, declare  # type: ignore[method-assign]
     thread = threading.Thread(target=supervisor._follow_calendars, daemon=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
 from headrace.planner.flows import FlowPlan, group
-from headrace.planner.modes import effective_freshness, refresh_modes
+from headrace.planner.modes import Measured, effective_freshness, refresh_modes
 from headrace.spec import Project
 from headrace.spec.calendar import in_force
-from headrace.spec.model import RefreshMode
+from headrace.spec.model import RefreshMode, TableName
 
 
 class Arrangement:
@@ -30,6 +30,7 @@ class Arrangement:
         self._registry = registry
         self._threshold = threshold
         self._make = make
+        self._measured: Mapping[TableName, Measured] = {}
         self.flows = [make(plan) for plan in self.plans()]
         self.scheduled = [t for t in registry if not self._streams(t)]
 
@@ -38,21 +39,24 @@ class Arrangement:
         modes = {t.name: RefreshMode.CONTINUOUS for t in self._registry if self._streams(t)}
         return group(self._in_force, modes)
 
-    def calendar_turned(self) -> bool:
-        """Whether a calendar says something else now than when the tables were declared."""
-        return in_force(self.project, datetime.now(UTC)).tables != self._in_force.tables
+    def turned(self, measured: Mapping[TableName, Measured]) -> bool:
+        """Whether a calendar, or what is measured, says something else now than when tables were declared."""
+        calendars = in_force(self.project, datetime.now(UTC)).tables
+        return calendars != self._in_force.tables or measured != self._measured
 
-    def declare(self, project: Project) -> list[Table]:
+    def declare(self, project: Project, measured: Mapping[TableName, Measured]) -> list[Table]:
         """Take other declarations; the registry has exactly their tables.
 
+        Args:
+            measured: what measurements say of tables whose mode is not declared.
         Returns:
             The tables that have another mode now.
         """
-        self.project, moved = project, []
+        self.project, self._measured, moved = project, measured, []
         current = self._in_force = in_force(project, datetime.now(UTC))
         known = {id(table) for table in self._registry}
         self.scheduled[:] = [t for t in self.scheduled if id(t) in known]
-        for name, (mode, reason) in refresh_modes(current, self._threshold).items():
+        for name, (mode, reason) in refresh_modes(current, self._threshold, measured).items():
             table = self._registry[name]
             if table.mode is not mode:
                 moved.append(table)

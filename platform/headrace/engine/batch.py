@@ -112,6 +112,19 @@ def size(start: Offsets, end: Offsets) -> int:
     return sum(o - start.get(t, {}).get(p, 0) for t, parts in end.items() for p, o in parts.items())
 
 
+def towards(start: Offsets, end: Offsets, most: int) -> Offsets:
+    """A cut on the way from one to the other, about so many messages further, with the same part of every
+    partition; `end` where that is all."""
+    total = size(start, end)
+    if total <= most:
+        return end
+    cut: Offsets = {}
+    for topic, parts in end.items():
+        own = start.get(topic, {})
+        cut[topic] = {p: own.get(p, 0) - (own.get(p, 0) - o) * most // total for p, o in parts.items()}
+    return cut
+
+
 def steps(start: Offsets, end: Offsets, most: int) -> Iterator[tuple[Offsets, Offsets]]:
     """Consecutive cuts between two, with at most so many messages between each."""
     at: Offsets = {t: {p: start.get(t, {}).get(p, 0) for p in parts} for t, parts in end.items()}

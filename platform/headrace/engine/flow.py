@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +24,8 @@ from headrace.engine.cuts import Cut, Cuts
 from headrace.engine.failpoints import failpoint
 from headrace.engine.gate import Gate, at_rest
 from headrace.engine.ingest import ingest
-from headrace.engine.ingest_arrow import MOST_EVENTS, ingest_local, local_query
-from headrace.engine.ingest_cluster import Loaded, ingest_frame
+from headrace.engine.ingest_cluster import Loaded
+from headrace.engine.ingest_large import ingest_large
 from headrace.engine.pace import Pace
 from headrace.engine.prepared import Queries
 from headrace.engine.session import use_pool
@@ -34,6 +33,7 @@ from headrace.engine.table import Delta, Registry, Table
 from headrace.engine.trailing import Trailing
 from headrace.engine.watermark import SourceTime
 from headrace.errors import NeedsResync
+from headrace.planner.relief import LARGEST
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
 from headrace.sources.messages import Messages, read_once
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 log = logging.getLogger(__name__)
-
-PIECE = 50_000
-"""Messages of a large micro-batch that the driver holds undecoded."""
 
 QUIET_SECONDS = 3.0
 """After a start without a micro-batch the source has nothing new, and the derived tables catch up alone."""
@@ -97,7 +94,7 @@ class Flow:
         self._bootstrap = bootstrap
         self._dead_letters = dead_letters
         self._directory = directory / name
-        self._max_offsets = max_offsets
+        self._max_offsets = max(max_offsets, LARGEST)
         self._gate = gate
         self._time = SourceTime(gate)
         self._on_failure = on_failure
@@ -113,6 +110,8 @@ class Flow:
         self._unsettled: float | None = None
         self.loading: set[str] = set()  # topics whose tables are read for the first time
         self.hurried = False  # micro-batches do not wait for statements
+        self.batch_size = max_offsets  # messages whose changes are committed at once
+        self.took: tuple[int, float] | None = None  # messages and seconds of the newest such step
         self._pace = Pace(tables, registry)
         ready = partial(use_pool, sessions.flow, "trailing")
         self._trailing = Trailing(name, ready, self._catch_up, self._trail_on)
@@ -233,27 +232,39 @@ class Flow:
         if not (self.cuts.awaited or self.hurried):
             self._sessions.statements.wait(self._pace.pause())
         begun = time.monotonic()
-        with self.lock:
-            if self._query is None and batch_id > 0:
-                return  # stopping; the tables' frontiers say where to go on
-            ends = batches.end_offsets(self._checkpoint, batch_id)
-            size = batches.size(self.position, ends)
-            whole = 2 * size <= self._max_offsets  # Spark's share of each topic is not to the message
-            if size <= SMALL:
-                events = self._events(self._messages.read(self._read_to, ends))
-                self._read_to = ends
-                events, ends = self._gate.admit(events, ends)
-                self._small(events, ends, batch_id)
-                self._time.small(events, self.tables, self.active, whole=whole)
-            else:
-                self._read_to = ends
-                self._gate.reset()
-                self._large(ends, batch_id)
-                self._time.large(self.tables, self.active, whole=whole)
-            self.position, self._unsettled = ends, None
+        ends = batches.end_offsets(self._checkpoint, batch_id)
+        whole = (
+            2 * batches.size(self._read_to, ends) <= self._max_offsets
+        )  # Spark's share is not to the message
+        while True:
+            with self.lock:
+                if self._query is None and batch_id > 0:
+                    return  # stopping; the tables' frontiers say where to go on
+                cut = batches.towards(self._read_to, ends, self.batch_size)
+                self._step(cut, batch_id, whole=whole and cut == ends)
+            if cut == ends:
+                break
         self._pace.ended(begun)
         log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)
         failpoint("flow.before_checkpoint")
+
+    def _step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
+        """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
+        begun = time.monotonic()
+        size = batches.size(self.position, ends)
+        if size <= SMALL:
+            events = self._events(self._messages.read(self._read_to, ends))
+            self._read_to = ends
+            events, ends = self._gate.admit(events, ends)
+            self._small(events, ends, batch_id)
+            self._time.small(events, self.tables, self.active, whole=whole)
+        else:
+            self._read_to = ends
+            self._gate.reset()
+            self._large(ends, batch_id)
+            self._time.large(self.tables, self.active, whole=whole)
+        self.position, self._unsettled = ends, None
+        self.took = size, time.monotonic() - begun
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
         for part in batches.split(events, ends, self.cuts.marks(events)):
@@ -298,7 +309,7 @@ class Flow:
         self._derived(known, batch_id)
 
     def _ingest_large(self, table: Table, ends: Offsets, batch_id: int) -> Loaded | None:
-        """Read the table's own topic in the session for batch work; the stream's is set for small ones."""
+        """Read the table's own topic, from where the table is in it."""
         assert table.spec.source is not None
         topic = table.spec.source.topic
         done = table.store.commit.offsets.get(topic, {})
@@ -310,18 +321,8 @@ class Flow:
             events = self._events(read_once(self._bootstrap, start, end))
             delta = self._ingest_events(table, events, end, batch_id)
             return None if delta is None else Loaded(delta, loading=topic in self.loading)
-        if batches.size(start, end) <= MOST_EVENTS and (query := local_query(table)) is not None:
-            with closing(Messages(self._bootstrap)) as consumer:
-                pieces = (consumer.read(*step) for step in batches.steps(start, end, PIECE))
-                found = ingest_local(
-                    self._sessions.flow, table, query, pieces, end, run_id=self.run_id, batch=batch_id
-                )
-            if found is not None:
-                return found
-        frame = batches.read(self._sessions.batch, self._bootstrap, start, end)
-        return ingest_frame(
-            self._sessions.batch, table, frame, end, self._dead_letters, run_id=self.run_id, batch=batch_id
-        )
+        known = self._sessions, self._bootstrap, self._dead_letters
+        return ingest_large(*known, table, start, end, run_id=self.run_id, batch=batch_id)
 
     def _stg(self, refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
         return self._level([t for t in self.tables if t.spec.source is not None], refresh)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from headrace.engine.reliefs import Reliefs
 from headrace.planner.control import Keeping
 from headrace.spec.model import TableName
 
@@ -19,7 +20,8 @@ log = logging.getLogger(__name__)
 WINDOW_SECONDS = 60.0
 SHARE = 0.9
 GIVES_WAY = 4.0
-"""How much longer a cascade rests between two backfills while a table is late."""
+"""How much longer a cascade rests between two backfills, and a table between two compactions, while one is
+late."""
 
 
 class Watch:
@@ -29,6 +31,7 @@ class Watch:
         self._decisions = decisions
         self._kept: dict[TableName, Keeping] = {}
         self._said: dict[TableName, str] = {}
+        self.reliefs = Reliefs(decisions)
 
     @property
     def giving_way(self) -> float:
@@ -40,7 +43,7 @@ class Watch:
         return [self._said[table]] if table in self._said else []
 
     def look(self, flows: Collection[Flow]) -> None:
-        """Measure every table of the flows; a flow with a late one no longer waits for statements."""
+        """Measure every table of the flows; one with a late table waits for no statement, and is relieved."""
         streaming = set()
         for flow in flows:
             for table in flow.tables:
@@ -51,7 +54,14 @@ class Watch:
             self._kept.pop(name)
             self._said.pop(name, None)
         for flow in flows:
-            flow.hurried = any(t.name in self._said for t in flow.tables)
+            late = {
+                t.name: t.freshness.total_seconds()
+                for t in flow.tables
+                if t.name in self._said and t.freshness is not None
+            }
+            flow.hurried = bool(late)
+            self.reliefs.look(flow, late)
+        self.reliefs.forget({flow.name for flow in flows})
 
     def _look(self, table: Table, declared: float, *, loading: bool) -> None:
         """A first load says nothing of how fresh a table is kept."""

@@ -193,7 +193,7 @@ class Supervisor:
             return self._declare(project)
 
     def _declare(self, project: Project) -> list[Table]:
-        moved = self.arrangement.declare(project)
+        moved = self.arrangement.declare(project, self.watch.reliefs.measured)
         for table in self.registry:
             self.catalog.register(table.spec, table.mode, table.mode_reason)
         streaming = self.arrangement.unschedule()
@@ -213,12 +213,12 @@ class Supervisor:
         return moved
 
     def _follow_calendars(self) -> None:
-        """Declare anew what is declared, when a calendar says that another freshness counts."""
+        """Declare anew what is declared, when a calendar or what is measured says something else of it."""
         use_pool(self.sessions.batch, "batch")
         while not self._stop.wait(TICK):
             try:
                 with self.declaring:
-                    if self.arrangement.calendar_turned():
+                    if self.arrangement.turned(self.watch.reliefs.measured):
                         self.held()
                         self.declare(self.arrangement.project)
             except TerminalError as error:
@@ -328,6 +328,8 @@ class Supervisor:
         while not self._stop.wait(TICK):
             try:
                 self.refreshes.tick()
+                freshness = {t.name: t.freshness for t in self.registry if t.freshness is not None}
+                self.watch.reliefs.unkept(self.refreshes.scheduler.unkept(), freshness)
             except Exception:
                 log.exception("the schedule")
 
@@ -370,7 +372,8 @@ class Supervisor:
         if store.version <= store.pin.compacted or store.cold:
             return False
         last = self._compacted.setdefault(table.name, time.monotonic())
-        return store.tail_rows > TAIL_ROWS or time.monotonic() - last > self.interval
+        interval = self.interval * self.watch.giving_way
+        return store.tail_rows > TAIL_ROWS or time.monotonic() - last > interval
 
     def compact(self, table: Table) -> None:
         """Bring the table's snapshot forward now. A failure is logged: the next interval tries again."""

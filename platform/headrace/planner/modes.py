@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -17,22 +19,39 @@ class Lineage(Protocol):
     def downstream(self, name: TableName) -> tuple[TableName, ...]: ...
 
 
-def refresh_mode(spec: TableSpec, threshold: timedelta, project: Lineage) -> tuple[RefreshMode, str]:
+@dataclass(frozen=True)
+class Measured:
+    """What measurements say of a table instead of the threshold, as long as it has the same freshness."""
+
+    freshness: timedelta | None
+    streams: bool
+    reason: str
+
+
+def refresh_mode(
+    spec: TableSpec, threshold: timedelta, project: Lineage, measured: Measured | None = None
+) -> tuple[RefreshMode, str]:
     """The mode and why: `REFRESH_MODE` if declared, else CONTINUOUS up to `threshold`, else scheduled."""
     if spec.refresh_mode is not None:
         return spec.refresh_mode, f"REFRESH_MODE = {spec.refresh_mode}"
     freshness, origin = effective_freshness(spec, project)
     if freshness is None:
         return RefreshMode.INCREMENTAL, "FRESHNESS = DOWNSTREAM, and no table that reads it declares one"
+    streams, limit = freshness <= threshold, f"{threshold.total_seconds():g} s"
     why = f"freshness {freshness.total_seconds():g} s" + (f" of {origin}" if origin != spec.name else "")
-    if freshness <= threshold:
-        return RefreshMode.CONTINUOUS, f"{why} is within {threshold.total_seconds():g} s"
+    why += f" is {'within' if streams else 'above'} {limit}"
+    if measured is not None and measured.freshness == freshness:
+        streams, why = measured.streams, f"{why}, but {measured.reason}"
+    if streams:
+        return RefreshMode.CONTINUOUS, why
     if spec.refresh_policy is RefreshPolicy.FULL:
-        return RefreshMode.FULL, f"{why} is above {threshold.total_seconds():g} s, and REFRESH_POLICY = FULL"
-    return RefreshMode.INCREMENTAL, f"{why} is above {threshold.total_seconds():g} s"
+        return RefreshMode.FULL, f"{why}, and REFRESH_POLICY = FULL"
+    return RefreshMode.INCREMENTAL, why
 
 
-def refresh_modes(project: Lineage, threshold: timedelta) -> dict[TableName, tuple[RefreshMode, str]]:
+def refresh_modes(
+    project: Lineage, threshold: timedelta, measured: Mapping[TableName, Measured] | None = None
+) -> dict[TableName, tuple[RefreshMode, str]]:
     """`refresh_mode` of every table. Nothing streams that reads only tables refreshed on a schedule.
 
     Args:
@@ -40,7 +59,7 @@ def refresh_modes(project: Lineage, threshold: timedelta) -> dict[TableName, tup
     """
     found: dict[TableName, tuple[RefreshMode, str]] = {}
     for name, spec in project.tables.items():
-        mode, reason = refresh_mode(spec, threshold, project)
+        mode, reason = refresh_mode(spec, threshold, project, (measured or {}).get(name))
         if mode is RefreshMode.CONTINUOUS and not any(_streams(u, project, found) for u in spec.upstreams):
             mode, reason = (
                 RefreshMode.INCREMENTAL,

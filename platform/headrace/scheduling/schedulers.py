@@ -81,6 +81,10 @@ class _Kept:
     def status(self) -> list[WorkflowStatus]:
         return [self._status(workflow) for workflow in self.workflows()]
 
+    def unkept(self) -> dict[TableName, float]:
+        found = {workflow.table: self._turns.unkept(workflow) for workflow in self.workflows()}
+        return {table: took for table, took in found.items() if took is not None}
+
     def told(self, table: TableName) -> list[str]:
         return []
 

@@ -61,6 +61,9 @@ class WorkflowScheduler(Protocol):
     def status(self) -> list[WorkflowStatus]:
         """Where each workflow is, in the order of `workflows`."""
 
+    def unkept(self) -> Mapping[TableName, float]:
+        """Seconds that a refresh takes of the tables that no schedule can keep as fresh as they are to be."""
+
     def told(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table that is not refreshed as it should be."""
 

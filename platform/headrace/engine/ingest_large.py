@@ -1,0 +1,40 @@
+"""Ingesting more of a topic than a small micro-batch has: in the driver while it fits there."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from headrace.engine import batch as batches
+from headrace.engine.advance import Sessions
+from headrace.engine.ingest_arrow import MOST_EVENTS, ingest_local, local_query
+from headrace.engine.ingest_cluster import Loaded, ingest_frame
+from headrace.engine.table import Table
+from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.messages import Messages
+from headrace.store.frontier import Offsets
+
+PIECE = 50_000
+"""Messages that the driver holds undecoded."""
+
+
+def ingest_large(
+    sessions: Sessions,
+    bootstrap: str,
+    dead_letters: DeadLetters,
+    table: Table,
+    start: Offsets,
+    end: Offsets,
+    *,
+    run_id: str,
+    batch: int,
+) -> Loaded | None:
+    """Commit what the stg table's topic has between two cuts. None where that changes nothing."""
+    if batches.size(start, end) <= MOST_EVENTS and (query := local_query(table)) is not None:
+        with closing(Messages(bootstrap)) as consumer:
+            pieces = (consumer.read(*step) for step in batches.steps(start, end, PIECE))
+            found = ingest_local(sessions.flow, table, query, pieces, end, run_id=run_id, batch=batch)
+        if found is not None:
+            return found
+    # In the session for batch work: the stream's is set for small ones.
+    frame = batches.read(sessions.batch, bootstrap, start, end)
+    return ingest_frame(sessions.batch, table, frame, end, dead_letters, run_id=run_id, batch=batch)
