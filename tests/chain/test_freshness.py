@@ -101,15 +101,17 @@ def test_a_flow_with_a_backlog_takes_more_messages_at_once(shop: Shop) -> None:
     eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
     shop.wait_running()
 
-    def sizes() -> list[tuple[str, str]]:
-        found = shop.client.run(f"EXPLAIN MATERIALIZED TABLE {NEIGHBOUR}").result["decisions"]
-        return [(d["was"], d["became"]) for d in found if d["what"] == "BATCH_SIZE"]
+    def decided(what: str) -> set[tuple[str, str]]:
+        found = [
+            shop.client.run(f"EXPLAIN MATERIALIZED TABLE {t}").result["decisions"]
+            for t in shop.project.tables
+        ]
+        return {(d["was"], d["became"]) for of_table in found for d in of_table if d["what"] == what}
 
     with shop.load(seed=35, rate=100.0) as load:
-        eventually("its micro-batches have grown", lambda: ("20", "40") in sizes(), timeout=120)
+        eventually("its micro-batches have grown", lambda: len(decided("BATCH_SIZE")) > 2, timeout=120)
         load.raise_if_failed()
-    assert ("10", "20") in sizes()
-    assert any("misses its freshness" in w for w in shop.status()[NEIGHBOUR].warnings)
+    assert ("kept", "missed") in decided("MEASURED")
     shop.wait_caught_up()
     shop.verify(NEIGHBOUR, READ)
     shop.serve(program)

@@ -120,7 +120,7 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     reliefs = Reliefs(catalog.decisions, clock=lambda: now[0])
     reliefs.look(flow, {})
     flow.took = SET, 2.0
-    reliefs.look(flow, {A: 5.0, B: 600.0})
+    reliefs.look(flow, {C: 5.0, A: 5.0, B: 600.0})
     assert flow.batch_size == 2 * SET and flow.took is None
     reliefs.look(flow, {A: 5.0})
     assert reliefs.measured == {}
@@ -134,10 +134,11 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     now[0] += STEADY_SECONDS
     reliefs.look(flow, {})
     assert reliefs.measured == {}
-    assert [(d.what, d.was, d.became, d.why) for d in catalog.decisions.of(A)] == [
-        ("BATCH_SIZE", "20000", "10000", "the flow keeps its freshness again"),
-        ("BATCH_SIZE", "10000", "20000", "10000 messages took 2.0 s, and there are more"),
-    ]
+    for name in (A, B, C):
+        assert [(d.what, d.was, d.became, d.why) for d in catalog.decisions.of(name)] == [
+            ("BATCH_SIZE", "20000", "10000", "the flow keeps its freshness again"),
+            ("BATCH_SIZE", "10000", "20000", "10000 messages took 2.0 s, and there are more"),
+        ]
 
 
 def test_a_flow_that_has_ended_keeps_nothing_away(catalog: Catalog) -> None:

@@ -250,9 +250,8 @@ class Flow:
 
     def _step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
         """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
-        begun = time.monotonic()
-        size = batches.size(self.position, ends)
-        if size <= SMALL:
+        begun, read = time.monotonic(), batches.size(self._read_to, ends)
+        if batches.size(self.position, ends) <= SMALL:
             events = self._events(self._messages.read(self._read_to, ends))
             self._read_to = ends
             events, ends = self._gate.admit(events, ends)
@@ -264,7 +263,7 @@ class Flow:
             self._large(ends, batch_id)
             self._time.large(self.tables, self.active, whole=whole)
         self.position, self._unsettled = ends, None
-        self.took = size, time.monotonic() - begun
+        self.took = read, time.monotonic() - begun
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
         for part in batches.split(events, ends, self.cuts.marks(events)):

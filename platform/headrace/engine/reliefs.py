@@ -33,7 +33,7 @@ class Reliefs:
         self._decisions = decisions
         self._clock = clock
         self._sizes: dict[str, BatchSize] = {}
-        self._resized: dict[str, TableName] = {}
+        self._resized: dict[str, set[TableName]] = {}
         self._thinnings: dict[str, Thinning] = {}
         self._left: dict[str, Mapping[TableName, Measured]] = {}
         self._streaming: dict[TableName, tuple[float, Measured]] = {}
@@ -57,7 +57,7 @@ class Reliefs:
         if thinning.look(bool(late), self._clock()):
             self._left.pop(flow.name, None)
             if thinning.thinned:
-                self._left[flow.name] = _leaving(flow, min(late, key=lambda name: late[name]))
+                self._left[flow.name] = _leaving(flow, _tightest(late))
 
     def forget(self, flows: Collection[str]) -> None:
         """Of flows that there are no more, which are not among these."""
@@ -85,18 +85,24 @@ class Reliefs:
         size = self._sizes.setdefault(flow.name, BatchSize(flow.batch_size))
         was, (took, flow.took) = size.size, (flow.took, None)
         if late:
-            table = min(late, key=lambda name: late[name])
             if took is None or not size.took(*took):
                 return
             why = f"{took[0]} messages took {took[1]:.1f} s, and there are more"
-            self._resized[flow.name] = table
+            tables = set(late)
+            self._resized.setdefault(flow.name, set()).update(tables)
         elif size.on_time():
-            table, why = self._resized.pop(flow.name), "the flow keeps its freshness again"
+            tables, why = self._resized.pop(flow.name), "the flow keeps its freshness again"
         else:
             return
         flow.batch_size = size.size
         log.info("%s: %d messages a micro-batch: %s", flow.name, size.size, why)
-        self._decisions.record(table, "BATCH_SIZE", str(was), str(size.size), why)
+        for table in tables:
+            self._decisions.record(table, "BATCH_SIZE", str(was), str(size.size), why)
+
+
+def _tightest(late: Mapping[TableName, float]) -> TableName:
+    """Of the late tables with the tightest freshness the last one: it waits for all the others."""
+    return min(reversed(list(late)), key=lambda name: late[name])
 
 
 def _leaving(flow: Flow, late: TableName) -> dict[TableName, Measured]:
