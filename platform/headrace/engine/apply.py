@@ -18,6 +18,7 @@ from headrace.engine import immutable
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
 from headrace.engine.views import Views
+from headrace.engine.written import offline
 from headrace.errors import TerminalError
 from headrace.planner.changes import ChangeKind, TableChange, change_of, readers
 from headrace.progress import Progress
@@ -84,6 +85,8 @@ def _step(
         return Step(change, bool(old.store.version) and not (known and _shape(old) == _shape(new)))
     if lost := [str(u) for u in spec.upstreams if u in again]:
         return Step(TableChange(new.name, ChangeKind.RECOMPUTED, (f"{', '.join(lost)} begins again",)))
+    if change is None and old.store.commit.complete_through and not offline(new):
+        return Step(TableChange(new.name, ChangeKind.RECOMPUTED, ("it lacks partitions",)))
     return Step(change) if change is not None else None
 
 

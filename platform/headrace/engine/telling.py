@@ -11,6 +11,7 @@ from headrace.engine.decide import history as decisions
 from headrace.engine.flow import Flow
 from headrace.engine.keeping import SHARE, WINDOW_SECONDS
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import offline
 from headrace.errors import TransientError
 from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
 from headrace.scheduling.turns import PAST
@@ -58,7 +59,7 @@ def table_status(
     ends: where the topics end now; lags of tables whose topic is not among them are unknown.
     """
     commit, freshness = table.store.commit, table.spec.freshness
-    keep = table.freshness.total_seconds() if table.freshness else None
+    keep = table.freshness.total_seconds() if table.freshness and not offline(table) else None
     # A table on a schedule commits seldom: its last few refreshes.
     window = (
         WINDOW_SECONDS if table.mode is RefreshMode.CONTINUOUS else max(WINDOW_SECONDS, PAST * (keep or 0))
@@ -106,6 +107,8 @@ def explain(
         notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
     if bound := table.store.commit.immutable_before:
         notes.append(f"partitions before '{bound}' are immutable: no query, backfill or proof touches them")
+    if through := table.store.commit.complete_through:
+        notes.append(f"the batch alone has written it: partitions up to '{through}', and no others")
     return Explanation(
         table=str(table.name),
         freshness=freshness_text(table.spec.freshness),
@@ -134,6 +137,7 @@ def describe_table(table: Table, status: TableStatus, alterations: Iterable[Alte
         "primary_key": list(table.store.schema.key),
         "partition": table.store.schema.partition,
         "immutable_before": table.store.commit.immutable_before,
+        "written_through": table.store.commit.complete_through,
         "query": table.spec.query,
         "completion": completion_text(table.spec),
         "altered": {a.what: {"value": a.value, "file": a.over} for a in alterations},
