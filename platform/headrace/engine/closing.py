@@ -91,7 +91,7 @@ class Closing:
         *,
         runs: Callable[[Table], bool],
         loading: Callable[[Table], bool],
-        offline: Offline,
+        offline: Offline | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
@@ -99,11 +99,17 @@ class Closing:
         self._actions = actions
         self._runs = runs
         self._loading = loading
-        self.offline = offline
+        self._offline = offline
         self._clock = clock
         self._states: dict[TableName, _State] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="closing", daemon=True)
+
+    @property
+    def offline(self) -> Offline:
+        """What writes the tables that no stream writes."""
+        assert self._offline is not None, "there are no such tables"
+        return self._offline
 
     def start(self) -> None:
         self._thread.start()
@@ -122,7 +128,7 @@ class Closing:
         """What `headrace status` says of a table whose complete partitions cannot be run."""
         state = self._states.get(table)
         told = [f"its complete partitions wait: {state.failed[1]}"] if state and state.failed[1] else []
-        return told + self.offline.told(table)
+        return told + (self._offline.told(table) if self._offline is not None else [])
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK):
@@ -136,10 +142,12 @@ class Closing:
             watermark(
                 self._registry, table
             )  # what the next tables' follow from, also of one without partitions
+            if table.spec.partition_format is None:
+                continue
             if offline(table):
                 self._write(table)
                 continue
-            if table.spec.partition_format is None or not table.store.version:
+            if not table.store.version:
                 continue
             state = self._states.get(table.name)
             if state is None or state.table is not table:  # another definition has taken its place
