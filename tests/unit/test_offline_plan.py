@@ -148,3 +148,4 @@ def test_so_many_are_all_of_it(spec: TableSpec) -> None:
     found = partitions_to_run(minutes, "202611220000", "202611221640", ())
     assert found is not None and len(found) == MOST
     assert partitions_to_run(minutes, "202611220000", "202611221641", ()) is None
+    assert partitions_to_run(minutes, "197001010000", "202611221641", ()) is None

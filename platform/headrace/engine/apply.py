@@ -82,7 +82,8 @@ def _step(
         change = TableChange(new.name, ChangeKind.LOGIC, what, readers(new.name, files))
         # Where it was to be applied before and was not done, nobody knows the shape that its rows have.
         known = old.store.fits and old.template == made_by
-        return Step(change, bool(old.store.version) and not (known and _shape(old) == _shape(new)))
+        kept = bool(old.store.version) or offline(new)  # without rows, its columns are there all the same
+        return Step(change, kept and not (known and _shape(old) == _shape(new)))
     if lost := [str(u) for u in spec.upstreams if u in again]:
         return Step(TableChange(new.name, ChangeKind.RECOMPUTED, (f"{', '.join(lost)} begins again",)))
     if change is None and old.store.commit.complete_through and not offline(new):

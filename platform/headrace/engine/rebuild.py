@@ -18,9 +18,10 @@ from headrace.engine.immutable import mutable_range, start_label
 from headrace.engine.kept import Kept
 from headrace.engine.rows import batch_rows, complete, in_range
 from headrace.engine.table import Registry, Table
-from headrace.engine.written import through_after
+from headrace.engine.written import through_after, unwritten
 from headrace.progress import Progress
 from headrace.results import RefreshResult
+from headrace.spec.partitions import open_range
 from headrace.store import creation
 from headrace.store.commits import Commit
 from headrace.store.frontier import Offsets, merge_offsets
@@ -64,6 +65,8 @@ def rebuild(
         if rows is None:
             rows = batch_rows(sessions.batch, registry, table, frontier)
         through = through_after(table, None, complete_through)
+        if unwritten(table, None) and not through:
+            through = open_range(table.spec)[0]  # its first run is still to come
         rows = complete(rows, table, through)
         rows = in_range(rows, table, *mutable_range(table, bound, None, None))
         rows = keep(_stored(rows, table))

@@ -87,7 +87,9 @@ def table_status(
 
 
 def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
-    """Events, or upstream versions, not yet applied."""
+    """Events, or upstream versions, not yet applied; None of a table that waits for complete partitions."""
+    if offline(table):
+        return None
     if table.spec.source is not None:
         topic = table.spec.source.topic
         if topic not in ends:
@@ -137,7 +139,6 @@ def describe_table(table: Table, status: TableStatus, alterations: Iterable[Alte
         "primary_key": list(table.store.schema.key),
         "partition": table.store.schema.partition,
         "immutable_before": table.store.commit.immutable_before,
-        "written_through": table.store.commit.complete_through,
         "query": table.spec.query,
         "completion": completion_text(table.spec),
         "altered": {a.what: {"value": a.value, "file": a.over} for a in alterations},

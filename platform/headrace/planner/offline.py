@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from headrace.errors import SpecError
 from headrace.planner.completion import late
 from headrace.spec.model import TableSpec
 from headrace.spec.partitions import label_after, label_range
@@ -27,5 +28,8 @@ def partitions_to_run(
     again = late(spec, touched, written)
     new: list[str] = []
     if through > written:
-        new = label_range(spec, label_after(spec, written), through)
+        try:
+            new = label_range(spec, label_after(spec, written), through)
+        except SpecError:  # more than anybody counts
+            return None
     return frozenset(new).union(again) if len(new) + len(again) <= MOST else None
