@@ -1,4 +1,4 @@
-"""The real stack: no stream writes a table, its batch does, minute by minute, until the table is to stream."""
+"""The real stack: no stream writes a table, its batch does, minute by minute, until it is to stream."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from headrace.gateway.errors import StatementFailed
 from headrace.results import ParityResult
 from headrace.spec import load_project
 
-TABLE, READER = "dws.minute_alone", "dws.minute_total"
-MINUTE = "date_format(created_at, 'yyyyMMddHHmm')"
+MINUTES, TABLE, READER = "dwd.order_minutes", "dws.minute_alone", "dws.minute_total"
 OFFLINE = "'run.mode' = 'offline', "
-COLUMNS = f"{MINUTE} AS minute, count(*) AS cnt, sum(amount) AS amount"
+CREATE_MINUTES = f"""\
+CREATE MATERIALIZED TABLE {MINUTES} (PRIMARY KEY (order_id))
+FRESHNESS = INTERVAL '10' SECOND
+AS SELECT order_id, amount, date_format(created_at, 'yyyyMMddHHmm') AS minute FROM dwd.orders"""
 CREATE = f"""\
 CREATE OR ALTER MATERIALIZED TABLE {TABLE} (PRIMARY KEY (minute))
 PARTITIONED BY (minute)
 WITH ({OFFLINE}'partition.fields.minute.date-formatter' = 'yyyyMMddHHmm',
       'partition.complete.delay' = '2 SECOND')
 FRESHNESS = INTERVAL '10' SECOND
-AS SELECT {COLUMNS} FROM dwd.orders GROUP BY {MINUTE}"""
+AS SELECT minute, count(*) AS cnt, sum(amount) AS amount FROM {MINUTES} GROUP BY minute"""
 CREATE_READER = f"""\
 CREATE MATERIALIZED TABLE {READER} (PRIMARY KEY (minutes))
 FRESHNESS = INTERVAL '10' SECOND
@@ -57,20 +59,20 @@ def newest(shop: Shop) -> str:
 
 
 def test_the_batch_alone_writes_a_table_until_it_streams(shop: Shop) -> None:
-    shop.client.run(CREATE)
-    shop.client.run(CREATE_READER)
+    for created in (CREATE_MINUTES, CREATE, CREATE_READER):
+        shop.client.run(created)
     shop.project = load_project(shop.settings.project)
     shop.wait_running()
     status = shop.status()[TABLE]
     assert (status.mode, status.run_mode, status.lag) == ("INCREMENTAL", "offline", None)
     assert TABLE not in {w["table"] for w in shop.client.run("SHOW WORKFLOWS").result}
     with shop.load(seed=61):
-        shop.wait_advanced("dwd.orders", by=3)
+        shop.wait_advanced(MINUTES, by=3)
     with psycopg.connect(shop.dsn, autocommit=True) as connection:
-        created, key = connection.execute(
+        when, key = connection.execute(
             "SELECT created_at, order_id FROM orders WHERE amount > 0 ORDER BY created_at DESC LIMIT 1"
         ).fetchone()  # type: ignore[misc]
-        label = f"{created.astimezone(UTC):%Y%m%d%H%M}"
+        label = f"{when.astimezone(UTC):%Y%m%d%H%M}"
         assert newest(shop) < label
         with pytest.raises(StatementFailed, match=f"partition '{label}' is not complete"):
             shop.client.run(f"ALTER MATERIALIZED TABLE {TABLE} REFRESH PARTITION (minute = '{label}')")
@@ -83,7 +85,8 @@ def test_the_batch_alone_writes_a_table_until_it_streams(shop: Shop) -> None:
 
         shop.client.run(f"ALTER MATERIALIZED TABLE {TABLE} SUSPEND")
         connection.execute("UPDATE orders SET amount = amount + 1 WHERE order_id = %s", (key,))
-        assert (pid := shop.pid) is not None
+        pid = shop.pid
+        assert pid is not None
         os.kill(pid, signal.SIGKILL)
         eventually("another process", lambda: shop.pid not in (None, pid))
         eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
@@ -109,6 +112,6 @@ def test_the_batch_alone_writes_a_table_until_it_streams(shop: Shop) -> None:
     eventually("the batch alone has written it", lambda: proven(shop) != "")
     assert newest(shop) <= proven(shop)
     shop.verify(TABLE, READER)
-    for table in (READER, TABLE):
+    for table in (READER, TABLE, MINUTES):
         shop.client.run(f"DROP MATERIALIZED TABLE {table}")
     shop.project = load_project(shop.settings.project)

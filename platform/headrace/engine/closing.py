@@ -163,7 +163,7 @@ class Closing:
         """How far a table is by the signal that it declares, milliseconds since 1970; 0 while unknown."""
         by = table.spec.completion.signal
         if offline(table):  # what it has not read yet counts: its upstreams, as they are now
-            return min(self._reached(u, by) for u in self._registry.upstreams(table).values())
+            return min((self._reached(u, by) for u in self._registry.upstreams(table).values()), default=0)
         return self._reached(table, by)
 
     def _reached(self, table: Table, by: Signal) -> int:

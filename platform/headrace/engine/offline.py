@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from headrace.catalog import Catalog
 from headrace.catalog.completions import Progress as Looked
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import offline
 from headrace.errors import Cancelled, NeedsResync, TerminalError, TransientError
 from headrace.planner.completion import end_of, late, newest_complete, newly_complete
 from headrace.planner.offline import partitions_to_run
@@ -116,7 +117,9 @@ class Offline:
     def told(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table whose last run failed."""
         state = self._states.get(table)
-        return [f"its complete partitions wait: {state.failed[1]}"] if state and state.failed[1] else []
+        if state is None or not state.failed[1] or not offline(state.table):
+            return []
+        return [f"its complete partitions wait: {state.failed[1]}"]
 
     def look(self, table: Table, signal: int) -> None:
         """Note what is complete and what is late, and run it where it is due.

@@ -226,7 +226,10 @@ class Changelog(Closable):
         """
         predicate = self._within([(after, through)]) & (ds.field(ORIGIN) != TOMBSTONE)
         rows = self._open(after).to_pyarrow_dataset(schema=self.arrow)
-        return set(rows.to_table(columns=[column], filter=predicate).column(0).unique().to_pylist())
+        found: set[str | None] = set()
+        for batch in rows.scanner(columns=[column], filter=predicate).to_batches():
+            found.update(batch.column(0).unique().to_pylist())
+        return found
 
     @staticmethod
     def _within(ranges: Sequence[tuple[int, int]]) -> ds.Expression:
