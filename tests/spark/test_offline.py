@@ -224,6 +224,7 @@ def test_killed_before_its_commit_a_run_leaves_what_was(
     batch.assert_bounded(TABLE, HOURS[0])
     batch.reach("12:05")
     assert batch.outcomes == {HOURS[0]: WRITTEN, HOURS[1]: WRITTEN}
+    assert batch.warehouse.table(TABLE).store.version == before.version + 1  # one commit is all of a run
     batch.assert_bounded(TABLE, HOURS[1])
 
 
@@ -333,6 +334,22 @@ def test_a_row_leaves_an_hour_for_one_that_is_open(harness: Callable[..., Harnes
     batch.reach("13:05")
     assert 3 in {row[0] for row in batch.rows(PAID)}
     batch.assert_bounded(PAID, HOURS[2])
+
+
+def test_what_bears_no_label_is_never_complete(harness: Callable[..., Harness], catalog: Catalog) -> None:
+    """Here the query itself bounds nothing."""
+    lines = layer("dws.lines", "order_id", "SELECT order_id, hour FROM dwd.paid")
+    batch = Batch(harness({"dwd/paid": LAYERS["dwd/paid"], "dws/lines": batched(lines)}), catalog)
+    for key, hour in enumerate([None, "once", "20261120", f"{HOURS[0]}x", HOURS[2]]):
+        batch.warehouse.source.put("orders", order_id=20 + key, user_id=1, amount="1.00", hour=hour)
+    nine_orders(batch.warehouse)
+    batch.reach("11:05")
+    batch.assert_bounded("dws.lines", HOURS[0])
+    assert [row[0] for row in batch.rows("dws.lines")] == [3, 6, 9]
+    batch.order(30, f"{HOURS[0]}y")
+    batch.reach("12:05")
+    batch.assert_bounded("dws.lines", HOURS[1])
+    assert batch.hours("dws.lines") == set(HOURS[:2])
 
 
 def test_where_it_is_not_known_which_hours_changed_all_run_with_the_next_one(
