@@ -86,8 +86,14 @@ def _step(
         return Step(change, kept and not (known and _shape(old) == _shape(new)))
     if lost := [str(u) for u in spec.upstreams if u in again]:
         return Step(TableChange(new.name, ChangeKind.RECOMPUTED, (f"{', '.join(lost)} begins again",)))
-    if change is None and old.store.commit.complete_through and not offline(new):
-        return Step(TableChange(new.name, ChangeKind.RECOMPUTED, ("it lacks partitions",)))
+    lacks = bool(old.store.commit.complete_through) and not offline(new)
+    if lacks and (change is None or change.kind is ChangeKind.PROPERTIES):
+        what = change.what if change is not None else ("it lacks partitions",)
+        change = TableChange(new.name, ChangeKind.RECOMPUTED, what, readers(new.name, files))
+    elif not lacks and change is not None and change.kind is ChangeKind.RECOMPUTED:
+        change = TableChange(
+            new.name, ChangeKind.PROPERTIES, change.what
+        )  # it was offline, and never written
     return Step(change) if change is not None else None
 
 

@@ -123,6 +123,7 @@ def backfill(
             frontier,
             run_id,
             keep,
+            commit.complete_through,
             through,
             origin,
             restart,
@@ -167,8 +168,9 @@ class _Correction:
     frontier: dict[str, int]
     run_id: str
     keep: Kept
+    was_through: str
     complete_through: str
-    """The bound from now on, "" for none."""
+    """The bound of complete partitions, as it was found and from now on; "" for none."""
     origin: str = BACKFILL
     restart: bool = False
     """Whether the table goes on from `frontier`, which is later than what it has reached."""
@@ -185,14 +187,14 @@ class _Correction:
         """Append what still differs. Returns rows by kind; the table's stream waits meanwhile."""
         store, origin = self.table.store, self.origin
         # Where the template differs or the table starts again, the range is the whole table.
-        alone = self.restart or self.immutable_before is not None
+        moves = self.immutable_before is not None or self.complete_through != self.was_through
+        alone = self.restart or moves
         adopts = alone or store.commit.template != self.table.template
-        adopts |= store.commit.complete_through != self.complete_through
         if not count and not adopts:
             return Counter()
         with store.writing:
             head = store.commit
-            if alone and head.version != self.at:
+            if (alone and head.version != self.at) or head.complete_through != self.was_through:
                 raise TransientError(f"`{self.table.name}` has changed meanwhile. Next: refresh it again")
             moved = not alone and (head.version != self.at or self.table.reached != self.frontier)
             if moved:

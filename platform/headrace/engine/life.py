@@ -154,7 +154,8 @@ class Life:
         green: Green | None = None,
     ) -> RefreshResult:
         supervisor = self._ready()
-        with self._closer().offline.alone(table.name) if offline(table) else nullcontext():
+        batched = offline(table) or table.store.commit.complete_through
+        with self._closer().offline.alone(table.name) if batched else nullcontext():
             if green is not None and table in green:
                 result = green.swap(table, progress)
             else:
