@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -18,10 +18,12 @@ from headrace.spec import load_project
 
 MINUTES, TABLE, READER = "dwd.order_minutes", "dws.minute_alone", "dws.minute_total"
 OFFLINE = "'run.mode' = 'offline', "
+RECENT = f"{datetime.now(UTC) - timedelta(minutes=5):%Y-%m-%d %H:%M:%S}Z"
 CREATE_MINUTES = f"""\
 CREATE MATERIALIZED TABLE {MINUTES} (PRIMARY KEY (order_id))
 FRESHNESS = INTERVAL '10' SECOND
-AS SELECT order_id, amount, date_format(created_at, 'yyyyMMddHHmm') AS minute FROM dwd.orders"""
+AS SELECT order_id, amount, date_format(created_at, 'yyyyMMddHHmm') AS minute FROM dwd.orders
+WHERE created_at >= timestamp'{RECENT}'"""
 CREATE = f"""\
 CREATE OR ALTER MATERIALIZED TABLE {TABLE} (PRIMARY KEY (minute))
 PARTITIONED BY (minute)
