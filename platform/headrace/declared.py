@@ -125,7 +125,8 @@ def running_project(project: Project, deployed: Mapping[TableName, TableSpec]) -
     Where the files would change the rows of a table, everything stays as it was applied: its text goes with
     its rows. Only what leaves rows as they are is taken from the files. Else the files count as they are.
     """
-    logic = {c.table for c in changes(deployed, project) if c.kind is ChangeKind.LOGIC}
+    touching = (ChangeKind.LOGIC, ChangeKind.RECOMPUTED)
+    logic = {c.table for c in changes(deployed, project) if c.kind in touching}
     if not logic:
         return project, False
     tables = [spec if name in logic else project.tables.get(name, spec) for name, spec in deployed.items()]

@@ -184,6 +184,7 @@ class ParityResult(BaseModel):
     position: str | None = None
     partitions: list[str] = Field(default=[], description="partitions that differ")
     immutable_before: str = Field(default="", description="partitions before it were not compared")
+    complete_through: str = Field(default="", description="the table has the partitions up to it; all: empty")
     sample: list[DifferingRow] = []
     seconds: float = 0.0
     error: str | None = None

@@ -20,6 +20,7 @@ from headrace.planner.flows import FlowPlan
 from headrace.planner.modes import Measured
 from headrace.spec import Project
 from headrace.spec.calendar import read_calendar
+from headrace.spec.completion import Completion, RunMode
 from headrace.spec.model import RefreshMode, RefreshPolicy, TableName, TableSpec
 
 DAY, MINUTES, SECONDS = timedelta(days=1), timedelta(minutes=10), timedelta(seconds=10)
@@ -121,6 +122,24 @@ def test_what_reads_only_what_left_leaves_too(world: World) -> None:
     assert world.flows() == {"stg.a", "stg.x"}
     assert world.declare("dwd.y", refresh_mode=RefreshMode.CONTINUOUS) == {"dwd.y", "dws.both"}
     assert world.flows() == {"stg.a", "stg.x dwd.y dws.both"}
+
+
+def test_what_the_batch_alone_writes_neither_streams_nor_is_on_the_schedule(world: World) -> None:
+    arrangement, batch = world.arrangement, Completion(run_mode=RunMode.OFFLINE)
+    assert world.declare("dwd.b", completion=batch) == {"dwd.b"}
+    assert arrangement.schedule() == []
+    table = world.registry[TableName("dwd", "b")]
+    assert (table.mode, table.mode_reason) == (
+        RefreshMode.INCREMENTAL,
+        "run mode offline: the batch writes partitions when they are complete",
+    )
+    assert world.flows() == {"stg.a", "stg.x dwd.y dws.both"}
+    world.declare("dwd.b", completion=Completion(), freshness=DAY)
+    assert arrangement.schedule() == [table]
+    world.declare("dwd.b", completion=batch)
+    assert arrangement.unschedule() == [] and arrangement.scheduled == []
+    world.declare("dwd.b", completion=Completion(), freshness=SECONDS)
+    assert world.flows() == {"stg.a stg.x dwd.b dwd.y dws.both"}
 
 
 def test_a_freshness_alone_moves_nothing(world: World) -> None:

@@ -182,6 +182,16 @@ def test_many_writers_and_readers_of_two_engines_lose_nothing(catalog: Catalog, 
     assert {(row.error, row.desired) for row in rows} == {("error 14", "RUNNING")}
 
 
+def test_a_reader_waits_for_no_writer(catalog: Catalog, tmp_path: Path) -> None:
+    spec = table(tmp_path)
+    catalog.register(spec, RefreshMode.CONTINUOUS)
+    file = url(tmp_path).removeprefix("sqlite:///")
+    with closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert catalog.row(spec.name).desired == "RUNNING"
+        assert catalog.decisions.of(spec.name) == []
+
+
 def test_many_open_a_new_catalog_at_once(tmp_path: Path) -> None:
     barrier = Barrier(8)
 

@@ -84,10 +84,17 @@ def test_options_say_when_and_what_then(tmp_path: Path) -> None:
         ("'partition.time-zone' = 'Mars/Olympus'", "is no time zone"),
         (
             "'run.mode' = 'batch'",
-            r"'batch' is no run mode\n  hint: write 'real-time' or 'real-time, offline' or 'business'",
+            r"no run mode\n  hint: write 'real-time' or 'offline' or 'real-time, offline' or 'business'",
         ),
         ("'run.mode' = 'real-time, real-time'", "is no run mode"),
-        ("'run.mode' = 'offline'", "the run mode 'offline' is not there yet"),
+        (
+            "'run.mode' = 'offline', 'partition.late' = 'ignore'",
+            r"'partition.late' = 'ignore' has no place .* that is 'offline': .*\n  hint: .* 'business'",
+        ),
+        (
+            "'run.mode' = 'offline', 'correction.policy' = 'skip'",
+            r"'correction.policy' = 'skip' has no place in a table that is 'offline'",
+        ),
         ("'partition.complete.dealy' = '5 MINUTE'", r"no option\n  hint: .*partition.complete.delay"),
     ],
 )

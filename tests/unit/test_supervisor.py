@@ -21,6 +21,7 @@ from headrace.errors import Cancelled, NeedsResync, TerminalError, TransientErro
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.scheduling import turns
+from headrace.spec.completion import RunMode
 from headrace.spec.model import RefreshMode
 
 
@@ -48,7 +49,9 @@ class Scheduled:
 def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduled]:
     monkeypatch.setattr(module, "TICK", 0.01)
     spec = write_table(tmp_path, "SELECT id, logdate FROM stg.orders", key="id")
-    commit = SimpleNamespace(template="old", version=3, rows=7, kinds={"+I": 2}, partitions=("a", None))
+    commit = SimpleNamespace(
+        template="old", version=3, rows=7, kinds={"+I": 2}, partitions=("a", None), complete_through=""
+    )
     store = SimpleNamespace(version=3, commit=commit)
     mode = RefreshMode.INCREMENTAL
     table = SimpleNamespace(name=spec.name, store=store, template="old", mode=mode, freshness=None)
@@ -98,6 +101,22 @@ def test_a_scheduled_table_is_refreshed(scheduled: Scheduled) -> None:
     run(scheduled)
     assert scheduled.refreshed.wait(10)
     assert state(scheduled, "RUNNING") is None
+
+
+def test_a_table_without_a_workflow_is_suspended_and_resumed(scheduled: Scheduled) -> None:
+    """The batch alone writes it: nobody refreshes it on a schedule."""
+    supervisor, catalog = scheduled.supervisor, scheduled.catalog
+    supervisor.arrangement.scheduled.clear()
+    supervisor.refreshes.agree()
+    supervisor.suspend(None, scheduled.table)
+    assert catalog.row(scheduled.table.name).state == "SUSPENDED"
+    supervisor.resume(None, scheduled.table)
+    assert catalog.row(scheduled.table.name).state == "RUNNING"
+    scheduled.table.store.commit.complete_through = "2026112209"  # it is to stream now
+    scheduled.table.spec = SimpleNamespace(run_mode=RunMode.REAL_TIME)
+    with pytest.raises(TerminalError, match=r"up to partition '2026112209'.*refresh dws\.result --all"):
+        supervisor.resume(None, scheduled.table)
+    assert catalog.row(scheduled.table.name).state == "FAILED"
 
 
 def test_what_is_declared_is_declared_anew_when_a_calendar_turns(scheduled: Scheduled) -> None:

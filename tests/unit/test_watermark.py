@@ -162,7 +162,7 @@ def tables() -> tuple[Any, Any, Any, Registry]:
     """Two tables, and one that reads both."""
 
     def table(name: str, *upstreams: TableName) -> Any:
-        store = SimpleNamespace(version=1, watermark=Watermark())
+        store = SimpleNamespace(version=1, watermark=Watermark(), commit=Commit(name, "stream", 1))
         parsed = TableName.parse(name)
         return SimpleNamespace(
             name=parsed,

@@ -140,4 +140,5 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 def _on_begin(connection: sa.Connection) -> None:
     # A transaction that first reads and then writes fails with "database is locked" when another
     # one wrote in between, whatever the busy timeout; taking the write lock at once avoids that.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":  # that only reads
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -28,6 +28,8 @@ def show_parity(results: list[dict[str, Any]]) -> None:
     for r in results:
         if bound := r.get("immutable_before"):
             print(f"\n{r['table']}: partitions before {bound} are immutable and were not compared")
+        if through := r.get("complete_through"):
+            print(f"\n{r['table']}: the batch has written the partitions up to {through}; it has no others")
         if (done := r.get("repaired")) is not None:
             where = f"partitions {', '.join(done['partitions'])}" if done["partitions"] else "all of it"
             print(

@@ -25,6 +25,7 @@ from headrace.engine.shadow import compare, due
 from headrace.engine.table import Delta, Registry, Table
 from headrace.engine.top_n import top_changes
 from headrace.engine.touched import TooLarge, TooWide
+from headrace.engine.written import refuse_bounded
 from headrace.errors import NeedsResync
 from headrace.planner.choice import Place
 from headrace.planner.strategies import (
@@ -91,10 +92,12 @@ def advance(
     Raises:
         ConstraintViolated: a new row breaks a FAIL constraint or the primary key. Nothing is committed.
         StrategiesDiffer: a shadow run gave another change. Nothing is committed.
+        TerminalError: the batch alone has written the table, and not all of its partitions.
         ValueError: the table has no such strategy as `force` names.
     """
     upstreams = registry.upstreams(table)
     with table.store.writing:
+        refuse_bounded(table)
         return _advance(
             sessions,
             table,

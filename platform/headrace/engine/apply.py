@@ -18,6 +18,7 @@ from headrace.engine import immutable
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
 from headrace.engine.views import Views
+from headrace.engine.written import offline
 from headrace.errors import TerminalError
 from headrace.planner.changes import ChangeKind, TableChange, change_of, readers
 from headrace.progress import Progress
@@ -81,9 +82,18 @@ def _step(
         change = TableChange(new.name, ChangeKind.LOGIC, what, readers(new.name, files))
         # Where it was to be applied before and was not done, nobody knows the shape that its rows have.
         known = old.store.fits and old.template == made_by
-        return Step(change, bool(old.store.version) and not (known and _shape(old) == _shape(new)))
+        kept = bool(old.store.version) or offline(new)  # without rows, its columns are there all the same
+        return Step(change, kept and not (known and _shape(old) == _shape(new)))
     if lost := [str(u) for u in spec.upstreams if u in again]:
         return Step(TableChange(new.name, ChangeKind.RECOMPUTED, (f"{', '.join(lost)} begins again",)))
+    lacks = bool(old.store.commit.complete_through) and not offline(new)
+    if lacks and (change is None or change.kind is ChangeKind.PROPERTIES):
+        what = change.what if change is not None else ("it lacks partitions",)
+        change = TableChange(new.name, ChangeKind.RECOMPUTED, what, readers(new.name, files))
+    elif not lacks and change is not None and change.kind is ChangeKind.RECOMPUTED:
+        change = TableChange(
+            new.name, ChangeKind.PROPERTIES, change.what
+        )  # it was offline, and never written
     return Step(change) if change is not None else None
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.engine.flow import Flow
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import offline
 from headrace.planner.flows import FlowPlan, group
 from headrace.planner.modes import Measured, effective_freshness, refresh_modes
 from headrace.spec import Project
@@ -32,7 +33,7 @@ class Arrangement:
         self._make = make
         self._measured: Mapping[TableName, Measured] = {}
         self.flows = [make(plan) for plan in self.plans()]
-        self.scheduled = [t for t in registry if not self._streams(t)]
+        self.scheduled = [t for t in registry if self._follows_schedule(t)]
 
     def plans(self) -> list[FlowPlan]:
         """The flows that there ought to be."""
@@ -82,16 +83,24 @@ class Arrangement:
         return made, True
 
     def unschedule(self) -> list[Table]:
-        """Take out the scheduled tables that are to stream. Returns them."""
+        """Take out the scheduled tables that are to stream, or to be written by the batch alone.
+
+        Returns:
+            Those that are to stream.
+        """
         streaming = [t for t in self.scheduled if self._streams(t)]
-        self.scheduled[:] = [t for t in self.scheduled if t not in streaming]
+        self.scheduled[:] = [t for t in self.scheduled if self._follows_schedule(t)]
         return streaming
 
     def schedule(self) -> list[Table]:
-        """Add the tables that are to stream no more. Returns them."""
-        new = [t for t in self._registry if not self._streams(t) and t not in self.scheduled]
+        """Add the tables that are to be refreshed on a schedule from now on. Returns them."""
+        new = [t for t in self._registry if self._follows_schedule(t) and t not in self.scheduled]
         self.scheduled += new
         return new
+
+    @classmethod
+    def _follows_schedule(cls, table: Table) -> bool:
+        return not cls._streams(table) and not offline(table)
 
     @staticmethod
     def _streams(table: Table) -> bool:

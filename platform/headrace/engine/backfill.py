@@ -24,8 +24,9 @@ from headrace.engine.immutable import mutable_range, nothing_left, refuse
 from headrace.engine.kept import Kept
 from headrace.engine.overwrite import overwrite
 from headrace.engine.rebuild import rebuild
-from headrace.engine.rows import batch_rows, in_range
+from headrace.engine.rows import batch_rows, complete, in_range
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import check_written, through_after
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
@@ -33,7 +34,7 @@ from headrace.spec.partitions import label_range
 from headrace.store.commits import Commit, of_version
 from headrace.store.frames import local
 from headrace.store.frontier import Offsets, merge_offsets
-from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, UPDATE_AFTER
+from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, STREAM, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,12 +56,14 @@ def backfill(
     offsets: Offsets | None = None,
     frontier: dict[str, int] | None = None,
     immutable_before: str | None = None,
+    complete_through: str | None = None,
     run_id: str,
     progress: Progress,
 ) -> RefreshResult:
     """Recompute the inclusive range (everything where None) and overwrite its partitions.
 
-    Immutable partitions are left out of it.
+    Immutable partitions are left out of it, and in a table that the batch alone writes those that it has not
+    written yet.
 
     Args:
         only: labels within the range: no other partition is compared or written.
@@ -69,6 +72,8 @@ def backfill(
         offsets: of a stg table that rests: where its topic goes on after `expected`.
         frontier: of a derived table that rests: the upstream versions of `expected`.
         immutable_before: of a table that rests: the bound from now on, lower than before.
+        complete_through: of a table that the batch alone writes: the last partition that it has from now on,
+            not before the present one.
     Raises:
         ConstraintViolated, Cancelled: nothing was committed.
     """
@@ -82,29 +87,48 @@ def backfill(
             expected=expected,
             offsets=offsets,
             frontier=frontier,
+            complete_through=complete_through,
             run_id=run_id,
             progress=progress,
         )
     with table.store.writing:  # between two refreshes: version and frontier belong together
         commit, reached = table.store.commit, table.reached
     now = frontier
-    if start is None and expected is None:
+    if start is None and expected is None and frontier is None:
         now = _restart(registry, table)
     frontier = now or reached
-    if (done := nothing_left(table, start, end)) is not None and immutable_before is None:
+    moves = immutable_before is not None or complete_through is not None
+    if not moves and (done := nothing_left(table, start, end)) is not None:
         return done
+    through = through_after(table, start, complete_through)
     bound = commit.immutable_before if immutable_before is None else immutable_before
     start, end = mutable_range(table, bound, start, end)
     at = commit.version if version is None else version
     progress.report(f"{table.name}: running the query for {start or 'everything'} … {end or ''}".rstrip(" …"))
     if expected is None:
-        expected = batch_rows(spark, registry, table, frontier, start=start, end=end, only=only)
+        expected = batch_rows(
+            spark, registry, table, frontier, start=start, end=end, only=only, complete_through=through
+        )
     else:
-        expected = in_range(expected, table, start, end, only)
+        expected = in_range(complete(expected, table, through), table, start, end, only)
     with Kept() as keep:
         restart = now is not None
+        # What the batch writes as the table's only writer is no correction to those that read it.
+        origin = BACKFILL if complete_through is None else STREAM
         work = _Correction(
-            sessions, registry, table, at, frontier, run_id, keep, restart, offsets, immutable_before
+            sessions,
+            registry,
+            table,
+            at,
+            frontier,
+            run_id,
+            keep,
+            commit.complete_through,
+            through,
+            origin,
+            restart,
+            offsets,
+            immutable_before,
         )
         changes: pa.Table | DataFrame
         if (few := few_corrections(spark, table, at, expected, start, end, only)) is not None:
@@ -122,7 +146,7 @@ def backfill(
     return RefreshResult(
         table=str(table.name),
         start=start or "",
-        end=end or "",
+        end=min(end, through) if end and through else end or "",
         partitions=partitions,
         rows=rows,
         inserted=counts[INSERT],
@@ -144,6 +168,10 @@ class _Correction:
     frontier: dict[str, int]
     run_id: str
     keep: Kept
+    was_through: str
+    complete_through: str
+    """The bound of complete partitions, as it was found and from now on; "" for none."""
+    origin: str = BACKFILL
     restart: bool = False
     """Whether the table goes on from `frontier`, which is later than what it has reached."""
     offsets: Offsets | None = None
@@ -157,15 +185,16 @@ class _Correction:
 
     def commit(self, changes: pa.Table | DataFrame, count: int, miscounted: int) -> Counter[str]:
         """Append what still differs. Returns rows by kind; the table's stream waits meanwhile."""
-        store = self.table.store
+        store, origin = self.table.store, self.origin
         # Where the template differs or the table starts again, the range is the whole table.
-        alone = self.restart or self.immutable_before is not None
+        moves = self.immutable_before is not None or self.complete_through != self.was_through
+        alone = self.restart or moves
         adopts = alone or store.commit.template != self.table.template
         if not count and not adopts:
             return Counter()
         with store.writing:
             head = store.commit
-            if alone and head.version != self.at:
+            if (alone and head.version != self.at) or head.complete_through != self.was_through:
                 raise TransientError(f"`{self.table.name}` has changed meanwhile. Next: refresh it again")
             moved = not alone and (head.version != self.at or self.table.reached != self.frontier)
             if moved:
@@ -174,14 +203,14 @@ class _Correction:
             if count > CORRECTIONS_LIMIT:
                 changes = changes if isinstance(changes, pa.Table) else self.keep(changes)
                 counts = count_kinds(changes)
-                store.append_large(changes, record, origin=BACKFILL, kinds=counts, miscounted=miscounted)
+                store.append_large(changes, record, origin=origin, kinds=counts, miscounted=miscounted)
                 compact(self.sessions.batch, self.table, run_id=self.run_id)
                 return counts
             rows = changes if isinstance(changes, pa.Table) else changes.toArrow()
             counts = count_kinds(rows)
             # Without a row too: what was wrong may be right at the later frontier, which must be recorded.
             if rows.num_rows or adopts or moved:
-                store.append(rows, record, origin=BACKFILL, miscounted=miscounted)
+                store.append(rows, record, origin=origin, miscounted=miscounted)
             return counts
 
     def _frame(self, changes: pa.Table | DataFrame) -> DataFrame:
@@ -201,7 +230,10 @@ class _Correction:
         # A key that was wrong may have been computed again since, to what the table wrongly held: then no
         # change row tells of it. So all of them are compared anew, wherever their rows are.
         wrong = changes.select(*key).distinct()
-        wanted = by_key(batch_rows(spark, self.registry, self.table, self.table.reached), wrong)
+        rows = batch_rows(
+            spark, self.registry, self.table, self.table.reached, complete_through=self.complete_through
+        )
+        wanted = by_key(rows, wrong)
         held = by_key(store.frame(spark, version=head.version), wrong)
         changes = corrections(self.table, held, wanted, None, None, self.keep)
         changes = once(changes, wanted, self.table, self.keep)
@@ -218,7 +250,9 @@ class _Correction:
             loaded_at=(self.offsets or {}) if anew else head.loaded_at,
             upstreams=self.frontier if self.restart else self.table.reached,
             offsets=head.offsets if self.offsets is None else merge_offsets(head.offsets, self.offsets),
-            mode="backfill",
+            mode="backfill" if self.origin == BACKFILL else "stream",
+            decision={},
+            complete_through=self.complete_through,
             version=head.version + 1,
             template=self.table.template,
             run_id=self.run_id,
@@ -231,15 +265,19 @@ class _Correction:
 
 
 def check_range(table: Table, start: str | None, end: str | None) -> None:
-    """Refuse labels of the wrong format, and a part of a table whose text is a new one.
+    """Refuse labels of the wrong format, what the batch has not written yet where it writes alone, and a part
+    of a table whose text is a new one.
 
     Raises:
         SpecError: a bound of the wrong format, or start > end.
-        TerminalError: all of it is immutable, or only the whole table can follow its new text.
+        TerminalError: all of it is immutable or not complete, or only the whole table can follow its new
+            text.
     """
+    if start is not None and end is not None:
+        label_range(table.spec, start, end)
+    check_written(table, start)
     if start is None or end is None:
         return
-    label_range(table.spec, start, end)
     refuse(table, end)
     if table.store.version and table.store.commit.template != table.template:
         raise TerminalError(

@@ -16,24 +16,24 @@ from datetime import UTC, datetime, timedelta
 from headrace.catalog import Catalog
 from headrace.catalog.completions import Progress as Looked
 from headrace.engine.keeping import SHARE, WINDOW_SECONDS
+from headrace.engine.offline import AGAIN_SECONDS, Offline, labels_by_time
 from headrace.engine.table import Registry, Table
 from headrace.engine.watermark import watermark
+from headrace.engine.written import offline
 from headrace.errors import Cancelled
 from headrace.planner.completion import late, newest_complete, newly_complete, runs_of
+from headrace.progress import Progress
+from headrace.results import RefreshResult
 from headrace.spec.completion import LateData, RunMode, Signal
 from headrace.spec.model import TableName
 from headrace.spec.partitions import is_label
 from headrace.store.commits import MOST_RECORDS
 from headrace.store.creation import tell_watermark
-from headrace.store.head import Cold
 
 log = logging.getLogger(__name__)
 
 TICK = 1.0
 """Seconds between two looks."""
-
-AGAIN_SECONDS = 60.0
-"""Pause after what a complete partition runs has failed."""
 
 AT_ONCE = 24
 """Partitions that one run takes: an outage is caught up in parts."""
@@ -79,6 +79,7 @@ class Closing:
         actions: by run mode; one that is not among them runs nothing.
         runs: whether a table runs now.
         loading: whether its source is being read for the first time.
+        offline: writes the tables that no stream writes.
         clock: seconds since 1970.
     """
 
@@ -90,6 +91,7 @@ class Closing:
         *,
         runs: Callable[[Table], bool],
         loading: Callable[[Table], bool],
+        offline: Offline | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
@@ -97,10 +99,17 @@ class Closing:
         self._actions = actions
         self._runs = runs
         self._loading = loading
+        self._offline = offline
         self._clock = clock
         self._states: dict[TableName, _State] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="closing", daemon=True)
+
+    @property
+    def offline(self) -> Offline:
+        """What writes the tables that no stream writes."""
+        assert self._offline is not None, "there are no such tables"
+        return self._offline
 
     def start(self) -> None:
         self._thread.start()
@@ -111,10 +120,15 @@ class Closing:
         if self._thread.ident is not None:
             self._thread.join()
 
+    def now(self, table: Table, progress: Progress) -> RefreshResult:
+        """`REFRESH NEW` of a table that no stream writes. Raises as `Offline.now`."""
+        return self.offline.now(table, self.signal_ms(table), progress)
+
     def told(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table whose complete partitions cannot be run."""
         state = self._states.get(table)
-        return [f"its complete partitions wait: {state.failed[1]}"] if state and state.failed[1] else []
+        told = [f"its complete partitions wait: {state.failed[1]}"] if state and state.failed[1] else []
+        return told + (self._offline.told(table) if self._offline is not None else [])
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK):
@@ -128,7 +142,12 @@ class Closing:
             watermark(
                 self._registry, table
             )  # what the next tables' follow from, also of one without partitions
-            if table.spec.partition_format is None or not table.store.version:
+            if table.spec.partition_format is None:
+                continue
+            if offline(table):
+                self._write(table)
+                continue
+            if not table.store.version:
                 continue
             state = self._states.get(table.name)
             if state is None or state.table is not table:  # another definition has taken its place
@@ -142,12 +161,28 @@ class Closing:
 
     def signal_ms(self, table: Table) -> int:
         """How far a table is by the signal that it declares, milliseconds since 1970; 0 while unknown."""
-        if table.spec.completion.signal is Signal.WATERMARK:
+        by = table.spec.completion.signal
+        if offline(table):  # what it has not read yet counts: its upstreams, as they are now
+            return min((self._reached(u, by) for u in self._registry.upstreams(table).values()), default=0)
+        return self._reached(table, by)
+
+    def _reached(self, table: Table, by: Signal) -> int:
+        if by is Signal.WATERMARK or offline(table):
             return watermark(self._registry, table)
         latency = table.measured(SHARE, WINDOW_SECONDS) or table.latency
         if latency is None or self._loading(table) or not self._runs(table):
             return 0
         return int(1000 * (self._clock() - latency))
+
+    def _write(self, table: Table) -> None:
+        """Let the batch write what is due of a table that no stream writes."""
+        if self._loading(table):
+            return
+        try:
+            if signal := self.signal_ms(table):
+                self.offline.look(table, signal)
+        except Exception:
+            log.exception("complete partitions of %s", table.name)
 
     # -- what is complete ---------------------------------------------------------------------------------
 
@@ -161,7 +196,7 @@ class Closing:
         if looked is None:
             newest = newest_complete(spec, moment)
             if newest is not None and self._runs(table) and not self._loading(table):
-                found = {p for p in _labels(table) if is_label(spec, p) and p <= newest} | {newest}
+                found = {p for p in labels_by_time(table) if p <= newest} | {newest}
                 known.begin(table.name, found, newest, signal, version)
             return
         state.looked = looked
@@ -240,14 +275,3 @@ def late_labels(table: Table, after: int, through: int, newest: str) -> list[str
         elif commit.mode == "stream":
             found += late(table.spec, commit.partitions or (), newest)
     return found
-
-
-def _labels(table: Table) -> set[str]:
-    """The labels of its rows."""
-    column, labels = table.store.schema.partition, set(table.store.head_index().partitions)
-    assert column is not None
-    try:
-        labels |= set(table.store.head().tail.rows.column(column).to_pylist())
-    except Cold:
-        log.debug("%s is cold: only its snapshot tells partitions", table.name)
-    return {label for label in labels if label is not None}

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.notes import note_reached
 from headrace.engine.table import Table
+from headrace.engine.written import unwritten
 from headrace.errors import TerminalError
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
@@ -56,13 +57,14 @@ def mutable_range(
 
 
 def nothing_left(table: Table, start: str | None, end: str | None) -> RefreshResult | None:
-    """The result of a backfill of a range that is immutable as a whole; None for any other range."""
-    if start is None or end is None or not _closed(table, end):
+    """The result of a backfill of a range that is immutable, or not complete, as a whole; else None."""
+    closed = start is not None and end is not None and _closed(table, end)
+    if not closed and not unwritten(table, start):
         return None
     return RefreshResult(
         table=str(table.name),
-        start=start,
-        end=end,
+        start=start or "",
+        end=end or "",
         partitions=[],
         rows=0,
         inserted=0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
@@ -24,6 +25,7 @@ from headrace.engine.session import batch_session, build_session, flow_session
 from headrace.engine.startup import attempts, open_tables, supervise
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import offline
 from headrace.errors import TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
@@ -130,12 +132,15 @@ class Life:
         )
         self._supervisor.held = self._loads.refuse
         self._registry = registry
-        self._supervisor.start()
         self._closing = closing_of(self._supervisor, self._proof, self._corrected)
+        self._supervisor.start()
         self._closing.start()
         self._views.begin(registry, self._stopping)
 
     def _advance(self, table: Table) -> None:
+        if offline(table):
+            self._closer().offline.follow(table, Progress())
+            return
         if of_another_text(table):
             self._refresh(table, None, None, Progress())
         advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id)
@@ -149,10 +154,12 @@ class Life:
         green: Green | None = None,
     ) -> RefreshResult:
         supervisor = self._ready()
-        if green is not None and table in green:
-            result = green.swap(table, progress)
-        else:
-            result = self._proof.refresh(table, Span(start, end), progress=progress)
+        batched = offline(table) or table.store.commit.complete_through
+        with self._closer().offline.alone(table.name) if batched else nullcontext():
+            if green is not None and table in green:
+                result = green.swap(table, progress)
+            else:
+                result = self._proof.refresh(table, Span(start, end), progress=progress)
         self._corrected(table, changed=bool(result.inserted or result.updated or result.deleted))
         if start is None and self._catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
             supervisor.resume(self._flow(table), table)
@@ -181,6 +188,11 @@ class Life:
         if self._supervisor is None:
             raise self._not_yet("the tables have")
         return self._supervisor
+
+    def _closer(self) -> Closing:
+        if self._closing is None:
+            raise self._not_yet("the tables have")
+        return self._closing
 
     def _session(self) -> SparkSession:
         if self._spark is None:

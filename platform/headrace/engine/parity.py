@@ -12,6 +12,7 @@ from headrace.engine.kept import Kept
 from headrace.engine.query import tests_rows
 from headrace.engine.rows import batch_rows, in_range
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import unwritten
 from headrace.errors import NeedsResync
 from headrace.results import DifferingRow, ParityResult
 from headrace.sources.topics import Topics
@@ -138,14 +139,20 @@ def verify_batch(
     """A derived table against its SQL at the frontier that its rows cover; streams go on meanwhile.
 
     That is the one its commit recorded, or later upstream versions that were found to change nothing.
-    Immutable partitions are left out: they need not be what the query gives.
+    Immutable partitions are left out: they need not be what the query gives. A table that the batch alone
+    writes has the partitions that its commit says, and no others; none before its first run.
     """
     table.store.reread()
     with table.store.writing:  # between two refreshes: version and frontier belong together
         commit, frontier = table.store.commit, table.reached
     version, bound = commit.version, commit.immutable_before
     start, end = mutable_range(table, bound, start, end)
-    expected = batch_rows(spark, registry, table, frontier, start=start, end=end)
+    through = commit.complete_through
+    if nothing := unwritten(table, None):
+        frontier = registry.versions(table)
+    expected = batch_rows(spark, registry, table, frontier, start=start, end=end, complete_through=through)
+    if nothing:
+        expected = expected.limit(0)
     actual = in_range(table.store.frame(spark, version=version), table, start, end)
     result = compare(table, actual, expected, against="batch", version=version, frontier=frontier)
-    return result.model_copy(update={"immutable_before": bound})
+    return result.model_copy(update={"immutable_before": bound, "complete_through": through})

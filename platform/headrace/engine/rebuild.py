@@ -16,10 +16,12 @@ from headrace.engine.cluster import check_changes
 from headrace.engine.compaction import laid_out
 from headrace.engine.immutable import mutable_range, start_label
 from headrace.engine.kept import Kept
-from headrace.engine.rows import batch_rows, in_range
+from headrace.engine.rows import batch_rows, complete, in_range
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import through_after, unwritten
 from headrace.progress import Progress
 from headrace.results import RefreshResult
+from headrace.spec.partitions import open_range
 from headrace.store import creation
 from headrace.store.commits import Commit
 from headrace.store.frontier import Offsets, merge_offsets
@@ -37,6 +39,7 @@ def rebuild(
     expected: DataFrame | None = None,
     offsets: Offsets | None = None,
     frontier: dict[str, int] | None = None,
+    complete_through: str | None = None,
     run_id: str,
     progress: Progress,
 ) -> RefreshResult:
@@ -48,6 +51,7 @@ def rebuild(
         expected: the rows, where they are known: those of a stg table by its source, of one built aside.
         offsets: where a stg table's topic goes on after them.
         frontier: the upstream versions of a derived table's.
+        complete_through: of a table that the batch alone writes: the last partition that it is to have.
     Raises:
         ConstraintViolated, Cancelled: nothing was written.
     """
@@ -60,12 +64,16 @@ def rebuild(
         rows = expected
         if rows is None:
             rows = batch_rows(sessions.batch, registry, table, frontier)
+        through = through_after(table, None, complete_through)
+        if unwritten(table, None) and not through:
+            through = open_range(table.spec)[0]  # its first run is still to come
+        rows = complete(rows, table, through)
         rows = in_range(rows, table, *mutable_range(table, bound, None, None))
         rows = keep(_stored(rows, table))
         check_changes(_inserted(rows), table)
         count = rows.count()
         commit = _record(store.commit, table, count, frontier, offsets, run_id)
-        commit = replace(commit, immutable_before=bound)
+        commit = replace(commit, immutable_before=bound, complete_through=through)
         snapshot = replace(commit, mode="compaction", through=commit.version)
         progress.report(f"{table.name}: writing {count} rows")
         with store.compacting:

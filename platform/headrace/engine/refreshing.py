@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.catalog import Catalog
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import lacking
 from headrace.errors import Cancelled, TerminalError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
@@ -75,6 +76,19 @@ class Refreshes:
         suspended = self._catalog.desired(table.name) == "SUSPENDED"
         return RefreshWorkflow(table.name, table.mode, freshness, level, suspended)
 
+    def suspend(self, table: Table) -> None:
+        """Begin nothing more of a table that has a workflow."""
+        if self._keeps(table.name):
+            self.scheduler.suspend(table.name)
+
+    def resume(self, table: Table) -> None:
+        """Let a table go on that has a workflow."""
+        if self._keeps(table.name):
+            self.scheduler.resume(table.name)
+
+    def _keeps(self, name: TableName) -> bool:
+        return name in {workflow.table for workflow in self.scheduler.workflows()}
+
     def now(self, table: Table, turn: str | None, progress: Progress) -> RefreshResult:
         """`REFRESH NEW`: what its schedule does, now.
 
@@ -84,7 +98,7 @@ class Refreshes:
             TerminalError: the table streams, or is suspended, or its refresh is under way.
         """
         name = table.name
-        if name not in {workflow.table for workflow in self.scheduler.workflows()}:
+        if not self._keeps(name):
             raise TerminalError(
                 f"`{name}` streams: what is new comes to it by itself. Next: `headrace status` shows "
                 f"its lag, `headrace refresh {name} --all` computes all of it again"
@@ -137,7 +151,11 @@ def of_another_text(table: Table) -> bool:
 
 
 def outdated(table: Table) -> str | None:
-    """Why the table cannot go on: another text made its rows. A FULL one makes all of them anew by itself."""
+    """Why the table cannot go on: another text made its rows. A FULL one makes all of them anew by itself.
+    Or it is to stream, and has only what the batch alone has written.
+    """
+    if (why := lacking(table)) is not None:
+        return why
     same = table.store.commit.template == table.template
     if same or not table.store.version or table.mode is RefreshMode.FULL:
         return None

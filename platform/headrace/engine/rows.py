@@ -17,6 +17,7 @@ from headrace.engine.images import source_columns
 from headrace.engine.query import run
 from headrace.engine.table import Registry, Table
 from headrace.sources.postgres import Position
+from headrace.spec.partitions import open_range, shape
 from headrace.store.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -45,12 +46,19 @@ def batch_rows(
     start: str | None = None,
     end: str | None = None,
     only: Collection[str] | None = None,
+    complete_through: str = "",
 ) -> DataFrame:
     """A derived table's SQL over its upstreams at `frontier`, stored columns: hidden ones included.
 
     A range is the whole result restricted to these partitions. The text's parameters carry it only where that
     gives the same rows: a window that reads other partitions must read them here too.
+
+    Args:
+        complete_through: of the commit that is meant: no partition after it belongs to the table.
     """
+    low, high = start, end
+    if complete_through:
+        low, high = start or open_range(table.spec)[0], min(end or complete_through, complete_through)
     frames = {
         name: upstream.store.frame(spark, version=frontier.get(str(name), 0)).select(
             *upstream.store.schema.names
@@ -58,9 +66,22 @@ def batch_rows(
         for name, upstream in registry.upstreams(table).items()
     }
     inputs = [frames[r.upstream] for r in table.spec.references]  # type: ignore[index]
-    bounds = (start, end) if table.plan.partitions.bound else (None, None)
+    bounds = (low, high) if table.plan.partitions.bound else (None, None)
     rows = run(spark, table.stored_query, inputs, start=bounds[0], end=bounds[1])
-    return in_range(rows.select(*table.store.schema.stored_names), table, start, end, only)
+    rows = complete(rows.select(*table.store.schema.stored_names), table, complete_through)
+    return in_range(rows, table, start, end, only)
+
+
+def complete(rows: DataFrame, table: Table, complete_through: str) -> DataFrame:
+    """The rows of the partitions up to this label, all of them where it is "".
+
+    What bears no label of the table's format is in no partition, so it is never complete.
+    """
+    column = table.store.schema.partition
+    if not complete_through or column is None:
+        return rows
+    label = rows[column]
+    return rows.where(label.rlike(f"^{shape(table.spec)}$") & (label <= complete_through))
 
 
 @contextmanager

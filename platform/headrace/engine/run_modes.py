@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 from headrace.engine.closing import Action, Closing, Outcome
 from headrace.engine.immutable import protect
 from headrace.engine.job_group import JobGroup
+from headrace.engine.offline import Offline, Run
+from headrace.engine.offline_run import write_run
 from headrace.engine.proof import Proof
+from headrace.engine.refreshing import outdated
 from headrace.engine.rows import Span
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Table
@@ -98,10 +102,39 @@ def closing_of(supervisor: Supervisor, proof: Proof, corrected: Callable[[Table]
         corrected(table)
         return result
 
+    def write(table: Table, run: Run, progress: Progress) -> RefreshResult:
+        with JobGroup(sessions.batch, progress, sessions.statements):
+            result = write_run(sessions, supervisor.registry, table, run, proof.run_id, progress)
+        corrected(table)
+        return result
+
+    def cut(table: Table) -> dict[str, int]:
+        above = set(supervisor.registry.upstreams(table))
+        with ExitStack() as held:
+            for flow in list(supervisor.flows):
+                if above & {t.name for t in flow.tables}:
+                    held.enter_context(flow.lock)
+            return supervisor.registry.versions(table)
+
+    def outcome(table: Table, error: Exception | None) -> None:
+        if error is not None:
+            catalog.observe(table.name, "FAILED", str(error))
+        elif supervisor.wanted(table.name):
+            catalog.observe(table.name, "RUNNING")
+
+    written = Offline(
+        catalog,
+        supervisor.registry,
+        write=write,
+        cut=cut,
+        runs=lambda table: supervisor.wanted(table.name) and outdated(table) is None,
+        outcome=outcome,
+    )
     return Closing(
         catalog,
         supervisor.registry,
         actions(prove, recompute),
+        offline=written,
         runs=lambda table: catalog.row(table.name).state == "RUNNING",
         loading=lambda _: any(flow.loading for flow in supervisor.flows),
     )

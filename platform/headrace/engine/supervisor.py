@@ -102,7 +102,7 @@ class Supervisor:
             self.arrangement.scheduled,
             advance=lambda table: self.advance(table),
             failed=self._observe_failure,
-            rests=lambda name: self._stop.is_set() or not self._wanted(name),
+            rests=lambda name: self._stop.is_set() or not self.wanted(name),
         )
         self.watch = Watch(self.catalog.decisions)
 
@@ -153,7 +153,7 @@ class Supervisor:
         if flow is not None:
             flow.leave(table.name)
         else:
-            self.refreshes.scheduler.suspend(table.name)
+            self.refreshes.suspend(table)
         self._retries.pop(str(table.name), None)
         self.catalog.observe(table.name, "SUSPENDED")
 
@@ -165,7 +165,7 @@ class Supervisor:
             if flow is not None:
                 self.catch_up.rejoin(flow, table)
             else:
-                self.refreshes.scheduler.resume(table.name)
+                self.refreshes.resume(table)
         except Exception as error:
             self.failed(table, error)
             raise
@@ -228,7 +228,7 @@ class Supervisor:
 
     def _come_near(self, table: Table) -> None:
         """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
-        if not self._wanted(table.name) or outdated(table) is not None:
+        if not self.wanted(table.name) or outdated(table) is not None:
             return
         try:
             self.advance(table)
@@ -242,7 +242,7 @@ class Supervisor:
             return
         tables = [self.registry[name] for name in plan.tables]
         known = {id(table) for table in flow.tables}
-        joining = [t for t in tables if id(t) not in known and self._wanted(t.name)]
+        joining = [t for t in tables if id(t) not in known and self.wanted(t.name)]
         if flow.change(tables):
             flow.stop()
             self._start_flow(flow)  # with those that join
@@ -253,7 +253,8 @@ class Supervisor:
             except HeadraceError as error:
                 log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
 
-    def _wanted(self, name: TableName) -> bool:
+    def wanted(self, name: TableName) -> bool:
+        """Whether the table is to run and does not rest."""
         known = name in self.registry.tables and name not in self.resting
         return known and self.catalog.desired(name) == "RUNNING"
 
@@ -310,7 +311,7 @@ class Supervisor:
         flow.settle_where_quiet()
         flow.admit_late()
         for table in flow.tables:
-            if self._due(str(table.name)) and self._wanted(table.name):
+            if self._due(str(table.name)) and self.wanted(table.name):
                 try:
                     self.resume(flow, table)
                 except HeadraceError as error:

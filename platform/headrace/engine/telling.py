@@ -11,6 +11,7 @@ from headrace.engine.decide import history as decisions
 from headrace.engine.flow import Flow
 from headrace.engine.keeping import SHARE, WINDOW_SECONDS
 from headrace.engine.table import Registry, Table
+from headrace.engine.written import offline
 from headrace.errors import TransientError
 from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
 from headrace.scheduling.turns import PAST
@@ -58,7 +59,7 @@ def table_status(
     ends: where the topics end now; lags of tables whose topic is not among them are unknown.
     """
     commit, freshness = table.store.commit, table.spec.freshness
-    keep = table.freshness.total_seconds() if table.freshness else None
+    keep = table.freshness.total_seconds() if table.freshness and not offline(table) else None
     # A table on a schedule commits seldom: its last few refreshes.
     window = (
         WINDOW_SECONDS if table.mode is RefreshMode.CONTINUOUS else max(WINDOW_SECONDS, PAST * (keep or 0))
@@ -86,7 +87,9 @@ def table_status(
 
 
 def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
-    """Events, or upstream versions, not yet applied."""
+    """Events, or upstream versions, not yet applied; None of a table that waits for complete partitions."""
+    if offline(table):
+        return None
     if table.spec.source is not None:
         topic = table.spec.source.topic
         if topic not in ends:
@@ -106,6 +109,8 @@ def explain(
         notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
     if bound := table.store.commit.immutable_before:
         notes.append(f"partitions before '{bound}' are immutable: no query, backfill or proof touches them")
+    if through := table.store.commit.complete_through:
+        notes.append(f"the batch alone has written it: partitions up to '{through}', and no others")
     return Explanation(
         table=str(table.name),
         freshness=freshness_text(table.spec.freshness),

@@ -70,17 +70,17 @@ def with_completion(
     ms, told = watermark(registry, table), list(status.warnings)
     found = {"run_mode": str(table.spec.run_mode), "watermark": _moment(ms) if ms else None}
     looked = known.get(str(table.name)) if table.spec.partition_format is not None else None
+    told += closing.told(table.name) if closing is not None else []
     if looked is None:
-        return status.model_copy(update=found)
+        return status.model_copy(update={**found, "warnings": told})
     told += _differences(looked.of(DIFFERS), "still differ from their batch")
     told += _differences(looked.of(REPAIRED), "differed from their batch and were repaired")
     if looked.late:
         told.append(f"{looked.late} late changes of complete partitions were let be")
-    told += closing.told(table.name) if closing is not None else []
     return status.model_copy(
         update={
             **found,
-            "complete_through": looked.through,
+            "complete_through": table.store.commit.complete_through or looked.through,
             "outcomes": looked.turn,
             "late_changes": looked.late,
             "warnings": told,

@@ -16,6 +16,7 @@ from headrace.engine.life import Life
 from headrace.engine.rewinding import supervised
 from headrace.engine.table import Table
 from headrace.engine.telling_completion import partitions_told, summaries, with_completion
+from headrace.engine.written import offline
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
@@ -91,9 +92,15 @@ class Warehouse(Life):
             return work.run(self._table(table), ends, dry_run=dry_run, progress=progress)
 
     def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
-        """Bring a table that no flow advances to its upstreams' versions, if the turn is still to come."""
+        """Bring a table that no flow advances to its upstreams' versions, if the turn is still to come.
+
+        Of one that the batch alone writes: write what is complete.
+        """
+        found = self._table(table)
         with self._cancellable(progress):
-            return self._ready().refreshes.now(self._table(table), turn, progress)
+            if offline(found) and turn is None:
+                return self._closer().now(found, progress)
+            return self._ready().refreshes.now(found, turn, progress)
 
     def workflows(self) -> list[WorkflowStatus]:
         """The refresh workflows of tables that no flow advances."""

@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from headrace.engine.gate import Gate
 from headrace.engine.table import Registry, Table
+from headrace.planner.completion import end_of
 from headrace.sources.envelope import Event
+from headrace.spec.completion import Signal
 from headrace.spec.model import TableName
 
 _STREAMED = ("c", "u", "d")
@@ -67,16 +69,28 @@ def _mark(known: dict[str, int], tables: Iterable[Table], active: Collection[Tab
             table.store.watermark.move(table.store.version, known.get(source.source, 0))
 
 
+def _written(table: Table, bound: str, least: int) -> int:
+    """Of a table that holds partitions up to a bound: it has nothing of what comes after.
+
+    The watermark was past the bound when that was written, also where no process remembers it.
+    """
+    end = int(1000 * end_of(table.spec, bound).timestamp())
+    return end if table.spec.completion.signal is Signal.WATERMARK else min(least, end)
+
+
 def watermark(registry: Registry, table: Table) -> int:
     """The watermark of a table, milliseconds since 1970; 0 while nothing is known.
 
     That of a derived table is the least of its upstreams' at the versions that it has reached, as it was last
-    found for these: whoever follows all tables asks for upstreams first.
+    found for these: whoever follows all tables asks for upstreams first. Where the batch alone writes it, it
+    is the end of the last partition written.
     """
     upstreams = registry.upstreams(table)
     if upstreams:
         reached = table.reached
         least = min(u.store.watermark.at(reached.get(str(n), 0)) for n, u in upstreams.items())
+        if bound := table.store.commit.complete_through:
+            least = _written(table, bound, least)
         # The version is read last: it covers what was reached, or more.
         table.store.watermark.move(table.store.version, least)
     return table.store.watermark.newest

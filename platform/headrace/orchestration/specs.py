@@ -14,6 +14,7 @@ from sqlglot import exp
 from headrace.orchestration.lineage import asset_key, deps_of
 from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, partitions_of, period_of
 from headrace.spec.alteration import freshness_text
+from headrace.spec.completion import RunMode
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
 
 Freshness = tuple[timedelta | None, TableName]
@@ -78,7 +79,7 @@ def _freshness_policy(
     spec: TableSpec, mode: RefreshMode, freshness: timedelta | None
 ) -> dg.FreshnessPolicy | None:
     """Dagster judges by the last materialization, and a stream has one for each closed partition."""
-    if freshness is None:
+    if freshness is None or spec.run_mode is RunMode.OFFLINE:  # it is written when a partition is complete
         return None
     if mode is RefreshMode.CONTINUOUS:
         freshness += (period_of(spec) or WHOLE_TABLE_PERIOD) + REPORTING

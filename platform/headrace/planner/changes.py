@@ -8,13 +8,15 @@ from enum import StrEnum
 
 from headrace.planner.modes import Lineage
 from headrace.spec.alteration import freshness_text
+from headrace.spec.completion import RunMode
 from headrace.spec.model import TableName, TableSpec, Violation
 
 
 class ChangeKind(StrEnum):
     """What is done to a table.
 
-    ADDED and REMOVED say it. LOGIC: its rows are other ones. RECOMPUTED: it reads a table that begins again.
+    ADDED and REMOVED say it. LOGIC: its rows are other ones. RECOMPUTED: it reads a table that begins again,
+    or the batch alone has written it and it is to stream: it lacks the partitions that were not complete.
     PROPERTIES: its rows stay as they are.
     """
 
@@ -87,7 +89,10 @@ def change_of(before: TableSpec | None, spec: TableSpec, project: Lineage) -> Ta
     if what := _different(logic(before), logic(spec)):
         what += _different(properties(before), properties(spec))
         return TableChange(spec.name, ChangeKind.LOGIC, what, readers(spec.name, project))
-    if what := _different(properties(before), properties(spec)):
+    what = _different(properties(before), properties(spec))
+    if before.run_mode is RunMode.OFFLINE and spec.run_mode is not RunMode.OFFLINE:
+        return TableChange(spec.name, ChangeKind.RECOMPUTED, what, readers(spec.name, project))
+    if what:
         return TableChange(spec.name, ChangeKind.PROPERTIES, what)
     return None
 

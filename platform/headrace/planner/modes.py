@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from headrace.spec.completion import RunMode
 from headrace.spec.model import RefreshMode, RefreshPolicy, SourceTable, TableName, TableSpec
+
+OFFLINE = f"run mode {RunMode.OFFLINE}: the batch writes partitions when they are complete"
 
 
 class Lineage(Protocol):
@@ -31,7 +34,12 @@ class Measured:
 def refresh_mode(
     spec: TableSpec, threshold: timedelta, project: Lineage, measured: Measured | None = None
 ) -> tuple[RefreshMode, str]:
-    """The mode and why: `REFRESH_MODE` if declared, else CONTINUOUS up to `threshold`, else scheduled."""
+    """The mode and why: `REFRESH_MODE` if declared, else CONTINUOUS up to `threshold`, else scheduled.
+
+    A table that the batch alone writes never streams.
+    """
+    if spec.run_mode is RunMode.OFFLINE:
+        return RefreshMode.INCREMENTAL, OFFLINE
     if spec.refresh_mode is not None:
         return spec.refresh_mode, f"REFRESH_MODE = {spec.refresh_mode}"
     freshness, origin = effective_freshness(spec, project)
@@ -52,7 +60,7 @@ def refresh_mode(
 def refresh_modes(
     project: Lineage, threshold: timedelta, measured: Mapping[TableName, Measured] | None = None
 ) -> dict[TableName, tuple[RefreshMode, str]]:
-    """`refresh_mode` of every table. Nothing streams that reads only tables refreshed on a schedule.
+    """`refresh_mode` of every table. Nothing streams that reads only tables that do not.
 
     Args:
         project: its tables stand in topological order.
@@ -63,10 +71,17 @@ def refresh_modes(
         if mode is RefreshMode.CONTINUOUS and not any(_streams(u, project, found) for u in spec.upstreams):
             mode, reason = (
                 RefreshMode.INCREMENTAL,
-                f"{reason}, but all that it reads is refreshed on a schedule",
+                f"{reason}, but {_resting(spec, project)}",
             )
         found[name] = mode, reason
     return found
+
+
+def _resting(spec: TableSpec, project: Lineage) -> str:
+    read = {project.tables[u].run_mode for u in spec.upstreams if isinstance(u, TableName)}
+    if read == {RunMode.OFFLINE}:
+        return "all that it reads is written by the batch"
+    return "all that it reads is refreshed on a schedule"
 
 
 def _streams(

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Literal, get_args
 
 from headrace.errors import TerminalError
+from headrace.spec.completion import RUN_MODE, RunMode
 from headrace.spec.interval import UNITS, in_largest_unit, interval
 from headrace.spec.model import RefreshMode, TableName, TableSpec
 
@@ -54,6 +55,11 @@ def declared(spec: TableSpec, what: Property) -> str:
 
 def check_alteration(spec: TableSpec, what: Property, value: str | None) -> None:
     """Refuse what cannot be. Raises TerminalError."""
+    if what == "REFRESH_MODE" and value is not None and spec.run_mode is RunMode.OFFLINE:
+        raise TerminalError(
+            f"`{spec.name}` is '{RunMode.OFFLINE}': its batch writes alone, whatever the mode. Next: edit "
+            f"'{RUN_MODE}' in {spec.path}, then `headrace apply`"
+        )
     if what == "REFRESH_MODE" and spec.source is not None and value not in (None, RefreshMode.CONTINUOUS):
         raise TerminalError(
             f"`{spec.name}` reads a source, so it always streams: Kafka does not keep its events for ever. "

@@ -49,10 +49,6 @@ class LateData(StrEnum):
     IGNORE = "ignore"
 
 
-RUNNABLE = (RunMode.REAL_TIME, RunMode.DOUBLE, RunMode.BUSINESS)
-"""The run modes that there are so far."""
-
-
 @dataclass(frozen=True)
 class Completion:
     """Of one table.
@@ -102,11 +98,9 @@ def _read_run_mode(text: str) -> RunMode:
     """Modes may stand in any order."""
     parts = frozenset(part.strip() for part in text.split(","))
     known = {frozenset(mode.split(", ")): mode for mode in RunMode}
-    hint = "write " + " or ".join(f"'{mode}'" for mode in RUNNABLE)
+    hint = "write " + " or ".join(f"'{mode}'" for mode in RunMode)
     if parts not in known or len(parts) != len(text.split(",")):
         raise NoCompletion(f"'{text}' is no run mode", hint)
-    if known[parts] not in RUNNABLE:
-        raise NoCompletion(f"the run mode '{known[parts]}' is not there yet", hint)
     return known[parts]
 
 
@@ -123,6 +117,8 @@ def completion_text(spec: TableSpec) -> str:
     own = spec.completion
     by = "the source's time" if own.signal is Signal.WATERMARK else "the clock less the stream's latency"
     then = "opens it again" if own.late is LateData.REOPEN else "is counted, and let be"
+    if own.run_mode is RunMode.OFFLINE:
+        by = by.replace("source's", "upstreams'").replace("stream's", "upstreams'")
     return f"{delay_text(own.delay)} after its end in {own.zone}, by {by}; late data {then}"
 
 

@@ -104,6 +104,11 @@ def is_label(spec: TableSpec, text: str | None) -> bool:
         return False
 
 
+def shape(spec: TableSpec) -> str:
+    """A regular expression that takes the table's labels, and no text of another form."""
+    return re.sub("|".join(FIELDS), lambda m: f"[0-9]{{{len(m[0])}}}", _format(spec))
+
+
 def _format(spec: TableSpec) -> str:
     if spec.partition_format is None:
         column = spec.partition_column or "<column>"
@@ -123,9 +128,8 @@ def _label(pattern: str, moment: datetime) -> str:
 def _start(spec: TableSpec, text: str) -> datetime:
     pattern = _format(spec)
     # Lengths are checked first: strptime takes "2024111" for yyyyMMdd, and digits of any script.
-    shape = re.sub("|".join(FIELDS), lambda m: f"[0-9]{{{len(m[0])}}}", pattern)
     try:
-        if not re.fullmatch(shape, text):
+        if not re.fullmatch(shape(spec), text):
             raise ValueError
         return datetime.strptime(text, re.sub("|".join(FIELDS), lambda m: FIELDS[m[0]], pattern)).replace(
             tzinfo=UTC

@@ -7,9 +7,10 @@ from pathlib import Path
 from sqlglot import exp
 
 from headrace.errors import SpecError
-from headrace.spec.completion import RUN_MODE, RunMode
+from headrace.spec.completion import LATE, RUN_MODE, LateData, RunMode
 from headrace.spec.header import Header, read_header
-from headrace.spec.model import TableSpec
+from headrace.spec.model import CorrectionPolicy, TableSpec
+from headrace.spec.options import CORRECTION
 from headrace.spec.parameters import check_parameters
 from headrace.spec.partitions import cannot_keep, parse_label
 from headrace.spec.query import Query, parse_query, position
@@ -39,6 +40,7 @@ def read_table(source: SourceText) -> TableSpec:
     references = find_references(query, parsed, layer=header.name.layer)
     check_parameters(query, partitioned=header.options.partition_format is not None)
     _check_key(header)
+    _check_offline(source, header)
     if header.name.layer == "stg":
         _check_stg_mode(header)
         _check_stg(query, parsed, len(references))
@@ -108,6 +110,32 @@ def _check_key(header: Header) -> None:
     elif not header.elements.primary_key:
         hint = f"write CREATE MATERIALIZED TABLE {header.name} (PRIMARY KEY (…)) …"
         raise SpecError(f"{header.name} has no PRIMARY KEY", header.name_location, hint)
+
+
+def _check_offline(source: SourceText, header: Header) -> None:
+    """What says how a stream does things has no place beside a batch that writes alone."""
+    options = header.options
+    if options.completion.run_mode is not RunMode.OFFLINE:
+        return
+    places = {key.value: key.start for key, _ in options.pairs}
+
+    def refuse(option: str, what: str, why: str, hint: str) -> SpecError:
+        return source.error(f"{what} '{RunMode.OFFLINE}': {why}", places[option], hint)
+
+    if header.name.layer == "stg":
+        why = "events of its source are applied as they come"
+        raise refuse(RUN_MODE, "no stg table is", why, f"set '{RUN_MODE}' of a table that reads it")
+    if header.refresh_mode is not None:
+        what = "REFRESH_MODE has no place in a table that is"
+        raise refuse(RUN_MODE, what, "its batch writes alone", "remove it")
+    if options.completion.late is LateData.IGNORE:
+        why = "partitions that change late run again, else they would not be what the query gives"
+        hint = f"remove it, or write '{RUN_MODE}' = '{RunMode.BUSINESS}', which closes partitions for good"
+        raise refuse(LATE, f"'{LATE}' = '{LateData.IGNORE}' has no place in a table that is", why, hint)
+    if options.correction_policy is CorrectionPolicy.SKIP:
+        why = "its batch reads what it reads with the corrections"
+        what = f"'{CORRECTION}' = '{CorrectionPolicy.SKIP}' has no place in a table that is"
+        raise refuse(CORRECTION, what, why, "remove it")
 
 
 def _check_stg_mode(header: Header) -> None:

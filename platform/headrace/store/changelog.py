@@ -219,6 +219,18 @@ class Changelog(Closable):
         found = rows.to_table(columns=[self.schema.partition], filter=predicate)
         return set(found.column(0).unique().to_pylist())
 
+    def values(self, column: str, after: int, through: int) -> set[str | None]:
+        """What a text column has in the changes of versions `(after, through]`, before and after each.
+
+        Raises as `check`.
+        """
+        predicate = self._within([(after, through)]) & (ds.field(ORIGIN) != TOMBSTONE)
+        rows = self._open(after).to_pyarrow_dataset(schema=self.arrow)
+        found: set[str | None] = set()
+        for batch in rows.scanner(columns=[column], filter=predicate).to_batches():
+            found.update(batch.column(0).unique().to_pylist())
+        return found
+
     @staticmethod
     def _within(ranges: Sequence[tuple[int, int]]) -> ds.Expression:
         terms = [(ds.field(VERSION) > after) & (ds.field(VERSION) <= through) for after, through in ranges]

@@ -60,6 +60,8 @@ class Commit:
         loaded_at: where the topic goes on after them; empty for its beginning.
         rewinds: changelog only: every rewind of the table so far; see `planner.lineage`.
         immutable_before: partitions with a lesser label stay as they are; "" for none.
+        complete_through: the batch alone writes the table, and has written the partitions up to this label:
+            it holds no others. "" for a table with all of its partitions.
     """
 
     table: str
@@ -84,6 +86,7 @@ class Commit:
     loaded_at: Offsets = field(default_factory=dict)
     rewinds: Rewinds = ()
     immutable_before: str = ""
+    complete_through: str = ""
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
