@@ -38,7 +38,7 @@ class Flow:
 def table(tmp_path: Path, catalog: Catalog) -> Any:
     spec = write_table(tmp_path, "SELECT id, logdate FROM stg.orders", key="id")
     catalog.register(spec, RefreshMode.CONTINUOUS)
-    store = SimpleNamespace(version=3, commit=SimpleNamespace(template="text"))
+    store = SimpleNamespace(version=3, commit=SimpleNamespace(template="text", complete_through=""))
     alone = SimpleNamespace(upstreams=())
     return SimpleNamespace(
         spec=alone,

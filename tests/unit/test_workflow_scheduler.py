@@ -374,7 +374,7 @@ def test_a_refresh_before_the_first_rows_is_none(catalog: Catalog) -> None:
         name=TableName("dws", "report"),
         mode=RefreshMode.INCREMENTAL,
         freshness=timedelta(days=1),
-        store=SimpleNamespace(commit=SimpleNamespace(template=""), version=0),
+        store=SimpleNamespace(commit=SimpleNamespace(template="", complete_through=""), version=0),
         template="",
     )
     made: list[int] = []
