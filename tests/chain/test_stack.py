@@ -107,16 +107,21 @@ def test_snapshot_and_changes_reach_the_topic(services: Services, connector: Con
         client.put_connector(connector)
         client.wait_running(connector.name)
     with reader(services.bootstrap, "probe.public.readings") as events:
-        snapshot = eventually("two snapshot rows", lambda: len(events()) >= 2 and list(events()))
-        assert [(event.op, event.key) for event in snapshot] == [("r", {"id": 1}), ("r", {"id": 2})]
-        assert snapshot[0].value and snapshot[0].value["after"] == {"id": 1, "value": "1.50", "note": "first"}
-        assert snapshot[1].value and snapshot[1].value["after"]["value"] == "NAN"
+        # Connect may start a task again while it settles, and its snapshot is read from the beginning.
+        snapshot = eventually(
+            "two snapshot rows",
+            lambda: len(found := {e.key["id"]: e for e in events() if e.op == "r"}) == 2 and found,
+        )
+        assert snapshot[1].value and snapshot[1].value["after"] == {"id": 1, "value": "1.50", "note": "first"}
+        assert snapshot[2].value and snapshot[2].value["after"]["value"] == "NAN"
 
         with psycopg.connect(in_probe(services)) as connection:
             connection.execute("UPDATE readings SET note = 'second' WHERE id = 1")
             connection.execute("DELETE FROM readings WHERE id = 2")
-        eventually("update, delete and tombstone", lambda: len(events()) >= 5)
-        update, delete, tombstone = events()[2:]
+        update, delete, tombstone = eventually(
+            "update, delete and tombstone",
+            lambda: len(found := [e for e in events() if e.op != "r"]) >= 3 and found,
+        )
         assert update.value and (update.op, update.value["before"]["note"]) == ("u", "first")
         assert (delete.op, tombstone.value) == ("d", None)
 
