@@ -15,6 +15,7 @@ from headrace.engine.flow import Flow
 from headrace.engine.keeping import GIVES_WAY, Watch
 from headrace.engine.table import Table
 from headrace.planner.control import CALM_LOOKS, LATE_LOOKS, Keeping, refresh_interval
+from headrace.planner.relief import BatchSize
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.workflow import RefreshWorkflow, levels
 from headrace.spec.model import RefreshMode, TableName
@@ -144,7 +145,12 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pyte
         name=name, freshness=timedelta(seconds=10), measured=lambda share, window: measured.value
     )
     late, other = (
-        cast("Any", SimpleNamespace(name=n, tables=[], active=set(), loading=set(), batch_size=9, took=None))
+        cast(
+            "Any",
+            SimpleNamespace(
+                name=n, tables=[], active=set(), loading=set(), batch_size=BatchSize(9), took=None
+            ),
+        )
         for n in ("late", "other")
     )
     late.tables, late.active, late.loading = [table], {name}, {"a topic"}

@@ -14,6 +14,7 @@ import pytest
 from headrace.engine import flow as flow_module
 from headrace.engine.cuts import CutMissed
 from headrace.engine.flow import QUIET_SECONDS, Flow
+from headrace.planner.relief import BatchSize
 
 NOW = 1000.0
 
@@ -117,12 +118,12 @@ def test_a_micro_batch_is_committed_in_parts_where_it_is_too_large_for_the_fresh
     flow._sessions.statements = SimpleNamespace(wait=lambda _: None)
     flow._pace = SimpleNamespace(pause=lambda: 0.0, ended=lambda _: None)
     flow._step, flow._read_to, flow._max_offsets = step, {"t": {0: 10}}, 1000
-    flow.batch_size = 1000
+    flow.batch_size = BatchSize(1000)
     flow._process(None, 4)
     assert parts == [(110, True)]
 
     parts.clear()
-    flow._read_to, flow.batch_size = {"t": {0: 10}}, 40
+    flow._read_to, flow.batch_size = {"t": {0: 10}}, BatchSize(40)
     flow._process(None, 4)
     assert parts == [(50, False), (90, False), (110, True)]
 
@@ -144,7 +145,7 @@ def test_a_flow_that_stops_leaves_the_rest_of_a_large_micro_batch(
     monkeypatch.setattr(flow_module.batches, "end_offsets", lambda *_: {"t": {0: 100}})
     flow._sessions.statements = SimpleNamespace(wait=lambda _: None)
     flow._pace = SimpleNamespace(pause=lambda: 0.0, ended=lambda _: pytest.fail("it did not end"))
-    flow._step, flow._read_to, flow.batch_size = step, {"t": {0: 0}}, 40
+    flow._step, flow._read_to, flow.batch_size = step, {"t": {0: 0}}, BatchSize(40)
     flow._process(None, 4)
     assert parts == [40]
 

@@ -116,12 +116,12 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     tables = [table(A, 5), table(B, 600, A), table(C, 5, A), table(D, 600), table(E, 600)]
     tables[3].spec.source = object()  # Kafka does not keep its events for ever
     tables[4].spec.refresh_mode = RefreshMode.CONTINUOUS  # that is declared
-    flow = cast("Any", SimpleNamespace(name="flow", tables=tables, batch_size=SET, took=None))
+    flow = cast("Any", SimpleNamespace(name="flow", tables=tables, batch_size=BatchSize(SET), took=None))
     reliefs = Reliefs(catalog.decisions, clock=lambda: now[0])
     reliefs.look(flow, {})
     flow.took = SET, 2.0
     reliefs.look(flow, {C: 5.0, A: 5.0, B: 600.0})
-    assert flow.batch_size == 2 * SET and flow.took is None
+    assert flow.batch_size.size == 2 * SET and flow.took is None
     reliefs.look(flow, {A: 5.0})
     assert reliefs.measured == {}
     now[0] += LATE_SECONDS
@@ -130,7 +130,7 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     assert not reliefs.measured[B].streams and "`dws.a`, in the same flow" in reliefs.measured[B].reason
     flow.tables = [tables[0], tables[2]]
     reliefs.look(flow, {})
-    assert flow.batch_size == SET and set(reliefs.measured) == {B}
+    assert flow.batch_size.size == SET and set(reliefs.measured) == {B}
     now[0] += STEADY_SECONDS
     reliefs.look(flow, {})
     assert reliefs.measured == {}
@@ -144,7 +144,8 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
 def test_a_flow_that_has_ended_keeps_nothing_away(catalog: Catalog) -> None:
     now = [0.0]
     flow = cast(
-        "Any", SimpleNamespace(name="f", tables=[table(A, 5), table(B, 600)], batch_size=9, took=None)
+        "Any",
+        SimpleNamespace(name="f", tables=[table(A, 5), table(B, 600)], batch_size=BatchSize(9), took=None),
     )
     reliefs = Reliefs(catalog.decisions, clock=lambda: now[0])
     reliefs.look(flow, {A: 5.0})

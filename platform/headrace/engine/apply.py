@@ -91,9 +91,8 @@ def _step(
         what = change.what if change is not None else ("it lacks partitions",)
         change = TableChange(new.name, ChangeKind.RECOMPUTED, what, readers(new.name, files))
     elif not lacks and change is not None and change.kind is ChangeKind.RECOMPUTED:
-        change = TableChange(
-            new.name, ChangeKind.PROPERTIES, change.what
-        )  # it was offline, and never written
+        # It was offline, and never written.
+        change = TableChange(new.name, ChangeKind.PROPERTIES, change.what)
     return Step(change) if change is not None else None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from headrace.engine import batch as batches
 from headrace.engine.advance import SMALL, Sessions, advance
@@ -17,7 +18,7 @@ from headrace.engine.table import Registry, Table
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.messages import read_once
 from headrace.sources.topics import Topics
-from headrace.spec.model import RefreshMode
+from headrace.spec.model import RefreshMode, TableName
 from headrace.store.frontier import Offsets
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,23 @@ class CatchUp:
             ingest_frame(self._sessions.batch, table, frame, end, self._dead_letters, run_id=run_id, batch=-1)
 
 
+@contextmanager
+def between_batches(flows: Sequence[Flow], tables: Collection[TableName]) -> Iterator[None]:
+    """While the block lasts no flow advances one of the tables: all stand between two micro-batches."""
+
+    def locks() -> list[threading.RLock]:
+        return [f.lock for f in list(flows) if any(t.name in tables for t in f.tables)]
+
+    while True:
+        with ExitStack() as held:
+            wanted = locks()
+            for lock in wanted:
+                held.enter_context(lock)
+            if locks() == wanted:  # else another flow advances them since
+                yield
+                return
+
+
 def advance_beside(
     sessions: Sessions,
     registry: Registry,
@@ -95,16 +113,8 @@ def advance_beside(
     A FULL one runs touched partitions again, and what was run again is in the snapshot at once.
     """
     rerun = table.mode is RefreshMode.FULL
-    above = set(registry.upstreams(table))
-
-    def locks() -> list[threading.RLock]:
-        return [f.lock for f in flows if above & {t.name for t in f.tables}]
-
-    while True:
-        held = locks()
-        cut = at_rest(registry, table, held)
-        if locks() == held:  # else another flow advances them since
-            break
+    with between_batches(flows, registry.upstreams(table)):
+        cut = at_rest(registry, table, [])
     advance(sessions, registry, table, {}, run_id=run_id, cut=cut, rerun=rerun)
     if rerun:
         compact(sessions.batch, table, run_id=run_id)

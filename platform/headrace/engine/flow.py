@@ -33,7 +33,7 @@ from headrace.engine.table import Delta, Registry, Table
 from headrace.engine.trailing import Trailing
 from headrace.engine.watermark import SourceTime
 from headrace.errors import NeedsResync
-from headrace.planner.relief import LARGEST
+from headrace.planner.relief import LARGEST, BatchSize
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
 from headrace.sources.messages import Messages, read_once
@@ -110,7 +110,7 @@ class Flow:
         self._unsettled: float | None = None
         self.loading: set[str] = set()  # topics whose tables are read for the first time
         self.hurried = False  # micro-batches do not wait for statements
-        self.batch_size = max_offsets  # messages whose changes are committed at once
+        self.batch_size = BatchSize(max_offsets)  # messages whose changes are committed at once
         self.took: tuple[int, float] | None = None  # messages and seconds of the newest such step
         self._pace = Pace(tables, registry)
         ready = partial(use_pool, sessions.flow, "trailing")
@@ -233,14 +233,13 @@ class Flow:
             self._sessions.statements.wait(self._pace.pause())
         begun = time.monotonic()
         ends = batches.end_offsets(self._checkpoint, batch_id)
-        whole = (
-            2 * batches.size(self._read_to, ends) <= self._max_offsets
-        )  # Spark's share is not to the message
+        # Spark's share of each topic is not to the message.
+        whole = 2 * batches.size(self._read_to, ends) <= self._max_offsets
         while True:
             with self.lock:
                 if self._query is None and batch_id > 0:
                     return  # stopping; the tables' frontiers say where to go on
-                cut = batches.towards(self._read_to, ends, self.batch_size)
+                cut = batches.towards(self._read_to, ends, self.batch_size.size)
                 self._step(cut, batch_id, whole=whole and cut == ends)
             if cut == ends:
                 break

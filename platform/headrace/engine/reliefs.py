@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from headrace.planner.modes import Measured
-from headrace.planner.relief import BatchSize, Thinning, loose_tables
+from headrace.planner.relief import Thinning, loose_tables
 from headrace.spec.model import TableName
 
 if TYPE_CHECKING:
@@ -22,6 +23,20 @@ STREAMS_SECONDS = 24 * 3600.0
 """How long a table streams that no schedule kept, until one is tried again."""
 
 
+@dataclass
+class _Relief:
+    """Of one flow.
+
+    Args:
+        resized: the tables that were late when its micro-batches grew.
+        left: those that have left it.
+    """
+
+    thinning: Thinning = field(default_factory=Thinning)
+    resized: set[TableName] = field(default_factory=set)
+    left: Mapping[TableName, Measured] = field(default_factory=dict)
+
+
 class Reliefs:
     """Of all flows, and of the tables on a schedule.
 
@@ -32,18 +47,16 @@ class Reliefs:
     def __init__(self, decisions: Decisions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._decisions = decisions
         self._clock = clock
-        self._sizes: dict[str, BatchSize] = {}
-        self._resized: dict[str, set[TableName]] = {}
-        self._thinnings: dict[str, Thinning] = {}
-        self._left: dict[str, Mapping[TableName, Measured]] = {}
+        self._flows: dict[str, _Relief] = {}
         self._streaming: dict[TableName, tuple[float, Measured]] = {}
 
     @property
     def measured(self) -> dict[TableName, Measured]:
         """The tables that have another mode than their freshness alone would give them."""
-        found = {name: measured for name, (_, measured) in self._streaming.items()}
-        for left in self._left.values():
-            found |= left
+        # Asked by other threads than those that look.
+        found = {name: measured for name, (_, measured) in self._streaming.copy().items()}
+        for relief in self._flows.copy().values():
+            found |= relief.left
         return found
 
     def look(self, flow: Flow, late: Mapping[TableName, float]) -> None:
@@ -52,18 +65,15 @@ class Reliefs:
         Args:
             late: its tables that miss their freshness, seconds.
         """
-        self._resize(flow, late)
-        thinning = self._thinnings.setdefault(flow.name, Thinning())
-        if thinning.look(bool(late), self._clock()):
-            self._left.pop(flow.name, None)
-            if thinning.thinned:
-                self._left[flow.name] = _leaving(flow, _tightest(late))
+        relief = self._flows.setdefault(flow.name, _Relief())
+        self._resize(flow, late, relief)
+        if relief.thinning.look(bool(late), self._clock()):
+            relief.left = _leaving(flow, _tightest(late)) if relief.thinning.thinned else {}
 
     def forget(self, flows: Collection[str]) -> None:
         """Of flows that there are no more, which are not among these."""
-        for known in (self._sizes, self._resized, self._thinnings, self._left):
-            for name in [n for n in known if n not in flows]:
-                known.pop(name)
+        for name in [n for n in self._flows if n not in flows]:
+            self._flows.pop(name)
 
     def unkept(self, tables: Mapping[TableName, float], freshness: Mapping[TableName, timedelta]) -> None:
         """Let tables stream that no schedule keeps as fresh as they are to be.
@@ -81,20 +91,20 @@ class Reliefs:
                 why = f"each of its scheduled refreshes takes {took:.0f} s or more"
                 self._streaming[name] = now, Measured(freshness[name], True, why)
 
-    def _resize(self, flow: Flow, late: Mapping[TableName, float]) -> None:
-        size = self._sizes.setdefault(flow.name, BatchSize(flow.batch_size))
+    def _resize(self, flow: Flow, late: Mapping[TableName, float], relief: _Relief) -> None:
+        size = flow.batch_size
         was, (took, flow.took) = size.size, (flow.took, None)
         if late:
             if took is None or not size.took(*took):
                 return
             why = f"{took[0]} messages took {took[1]:.1f} s, and there are more"
             tables = set(late)
-            self._resized.setdefault(flow.name, set()).update(tables)
+            relief.resized |= tables
         elif size.on_time():
-            tables, why = self._resized.pop(flow.name), "the flow keeps its freshness again"
+            tables, why = relief.resized, "the flow keeps its freshness again"
+            relief.resized = set()
         else:
             return
-        flow.batch_size = size.size
         log.info("%s: %d messages a micro-batch: %s", flow.name, size.size, why)
         for table in tables:
             self._decisions.record(table, "BATCH_SIZE", str(was), str(size.size), why)

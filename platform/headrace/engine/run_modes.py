@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 
+from headrace.engine.catch_up import between_batches
 from headrace.engine.closing import Action, Closing, Outcome
 from headrace.engine.immutable import protect
 from headrace.engine.job_group import JobGroup
@@ -109,11 +109,7 @@ def closing_of(supervisor: Supervisor, proof: Proof, corrected: Callable[[Table]
         return result
 
     def cut(table: Table) -> dict[str, int]:
-        above = set(supervisor.registry.upstreams(table))
-        with ExitStack() as held:
-            for flow in list(supervisor.flows):
-                if above & {t.name for t in flow.tables}:
-                    held.enter_context(flow.lock)
+        with between_batches(supervisor.flows, supervisor.registry.upstreams(table)):
             return supervisor.registry.versions(table)
 
     def outcome(table: Table, error: Exception | None) -> None:
