@@ -27,7 +27,7 @@ def eventually(what: str, condition: Callable[[], T], *, timeout: float = 180) -
             last = error
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout:.0f} s: {what}; last: {last!r}")
-        time.sleep(0.1)
+        time.sleep(0.25)  # to be asked takes a warehouse server 20 ms
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,10 @@ TRAILS_PER_FRESHNESS = 4
 TRAILING_SECONDS = 1.5
 """Average refresh after which a table that nothing reads leaves the critical path of its flow."""
 
+GIVEN = 0.25
+"""Part of the last micro-batch's time that a flow waits for statements. They share the processors with a
+micro-batch as well, and a longer wait makes a backfill no faster, only what streams beside it later."""
+
 GIVEN_WAY = 0.125
 """Largest part of the tightest freshness that a flow waits for statements between two micro-batches."""
 
@@ -52,8 +56,8 @@ class Pace:
         self._spent = self._ended - begun
 
     def pause(self) -> float:
-        """Seconds that statements have for themselves: as long as the last micro-batch took, from its end."""
-        until = self._ended + min(self._spent, GIVEN_WAY * self._tightest)
+        """Seconds that statements have for themselves after the last micro-batch, from its end."""
+        until = self._ended + min(GIVEN * self._spent, GIVEN_WAY * self._tightest)
         return max(0.0, until - time.monotonic())
 
     def took(self, table: Table, seconds: float) -> None:
