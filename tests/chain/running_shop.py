@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,8 +153,8 @@ def begun_with(table: Path, key: list[str]) -> dict[tuple[Any, ...], Row]:
     return {tuple(image[column] for column in key): image for image in images}
 
 
-def copy_project(project: Path, leave_out: Sequence[str] = ()) -> None:
-    """The layers and connectors of this repository in an empty folder, but for the files of these tables.
+def copy_project(project: Path) -> None:
+    """The layers and connectors of this repository in an empty folder.
 
     Tables that trail their flow by a minute trail it by less: a trailing table is refreshed four times within
     its freshness, and whoever waits until all changes are everywhere waits for that. They trail still, since
@@ -162,8 +162,6 @@ def copy_project(project: Path, leave_out: Sequence[str] = ()) -> None:
     """
     shutil.copytree(ROOT / "layers", project / "layers")
     shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
-    for table in leave_out:
-        (project / "layers" / f"{table.replace('.', '/')}.sql").unlink()
     minute = "FRESHNESS = INTERVAL '1' MINUTE"
     for file in (project / "layers").glob("*/*.sql"):
         file.write_text(file.read_text().replace(minute, "FRESHNESS = INTERVAL '24' SECOND"))

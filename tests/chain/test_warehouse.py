@@ -27,8 +27,8 @@ from headrace.store.commits import history
 from headrace.store.schema import BACKFILL, KIND, ORIGIN, VERSION
 
 WATCHED = "dws.user_hour"
-ORDERS = ("stg.orders", "dwd.orders", WATCHED)
-"""A chain of three; the changelogs of all tables are replayed, which costs less than comparing them."""
+ORDERS = ("stg.orders", "dwd.orders", WATCHED, "dws.gmv_hour", "dwd.order_items", "dws.top_products")
+"""Tables of every kind; the changelogs of all of them are replayed, which costs less than comparing them."""
 
 
 def test_snapshot_and_increments_without_hand_over(shop: Shop) -> None:

@@ -129,7 +129,7 @@ def test_large_batches_equal_small_ones(harness: Callable[..., Harness], seed: i
     spark, arrow, small = (harness({}, sources=TABLES) for _ in range(3))
     past: dict[str, list[Event]] = {name: [] for name in TABLES}
     shifts = dict.fromkeys(TABLES, 0)
-    for step in range(4):
+    for step in range(5):
         changed(spark, chance)
         events = spark.source.take()
         for name in TABLES:

@@ -488,7 +488,7 @@ def test_whatever_happens_it_is_its_query_up_to_the_bound(
     chance = random.Random(seed)
     batch = Batch(nine_orders(harness(layers)), catalog)
     ends = {hour * 60 + 5 for hour in (11, 12, 13)}
-    minutes = sorted({*ends, *chance.sample(range(10 * 60, 13 * 60 + 10), 1 if large else 3)})
+    minutes = sorted({*ends, *chance.sample(range(10 * 60, 13 * 60 + 10), 3)})
     for minute in minutes:
         for _ in range(chance.randint(2, 5)):
             change(batch.warehouse.source, chance)
