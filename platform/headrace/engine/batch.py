@@ -25,7 +25,10 @@ _COLUMNS = (
 
 
 TASKS = 8
-"""Tasks that read a large micro-batch."""
+"""Tasks that read a large micro-batch, at most."""
+
+TASK_MESSAGES = 10_000
+"""Messages below which another task does not pay: each makes a Kafka consumer of its own."""
 
 
 def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
@@ -53,6 +56,7 @@ def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
 
 def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> DataFrame:
     """The Kafka records between two cuts, as a batch frame of `spark`."""
+    tasks = min(TASKS, 1 + size(start, end) // TASK_MESSAGES)
     return (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -60,7 +64,7 @@ def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> D
         .option("startingOffsets", json.dumps({t: start[t] for t in end}))
         .option("endingOffsets", json.dumps(end))
         .option("failOnDataLoss", "true")
-        .option("minPartitions", TASKS)  # a topic has one partition, and its JSON takes most of the time
+        .option("minPartitions", tasks)  # a topic has one partition, and its JSON takes most of the time
         .load()
     )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReached
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headrace.engine.advance import Sessions
@@ -22,6 +24,9 @@ from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
+
+WIDTH = 2
+"""Tables compared at the same time: one is planned while the other runs."""
 
 CUT_SECONDS = 60.0
 """How long a marker row may take from the source's commit through the flow."""
@@ -54,10 +59,8 @@ class Proof:
         """One result per table and comparison, in the order of the tables."""
         stg = [t for t in tables if t.spec.source is not None] if source else []
         total = len(tables) + len(stg)
-        found = []
-        for done, table in enumerate(tables):
-            progress.report(f"comparing {table.name} with its SQL in batch", done, total)
-            found.append(self._batch(table, start, end))
+        batch = partial(self._batch, start=start, end=end)
+        found = self._each(tables, batch, "its SQL in batch", progress, 0, total)
         against_source = self._against_source(stg, start, end, progress, len(tables), total)
         progress.report("compared", total, total)
         return [r for t in found for r in (t, against_source.get(t.table)) if r is not None]
@@ -73,6 +76,33 @@ class Proof:
         if table.spec.source is not None:
             return verify_topic(spark, table, self.bootstrap, self.topics, start=start, end=end)
         return verify_batch(spark, self.registry, table, start=start, end=end)
+
+    def _each(
+        self,
+        tables: Sequence[Table],
+        compare_one: Callable[[Table], ParityResult],
+        against: str,
+        progress: Progress,
+        done: int,
+        total: int,
+    ) -> list[ParityResult]:
+        """In the order of the tables; their Spark jobs belong to the statement of this thread."""
+        from pyspark import inheritable_thread_target
+
+        def one(place: int, table: Table) -> ParityResult:
+            progress.report(f"comparing {table.name} with {against}", done + place, total)
+            return compare_one(table)
+
+        with ThreadPoolExecutor(WIDTH, "proof") as pool:
+            # Each with its own copy of the thread's properties: Spark notes there which query runs.
+            inherited = (inheritable_thread_target(self.sessions.batch)(one) for _ in tables)
+            works = [
+                pool.submit(work, i, t) for i, (work, t) in enumerate(zip(inherited, tables, strict=True))
+            ]
+            try:
+                return [work.result() for work in works]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # after a failure the others do not begin
 
     def _against_source(
         self,
@@ -91,11 +121,10 @@ class Proof:
                     break
                 try:
                     with self._cut(flow, waiting) as (at, cut):
-                        for table in waiting:
-                            progress.report(
-                                f"comparing {table.name} with its source", done + len(found), total
-                            )
-                            found[str(table.name)] = self._compare(flow, table, at, cut, start, end)
+                        one = partial(self._compare, flow=flow, at=at, cut=cut, start=start, end=end)
+                        known = done + len(found)
+                        results = self._each(waiting, one, "its source", progress, known, total)
+                        found |= {r.table: r for r in results}
                 except CutMissed:
                     if attempt + 1 == ATTEMPTS:
                         raise
@@ -104,7 +133,7 @@ class Proof:
         return found
 
     def _compare(
-        self, flow: Flow, table: Table, at: Position, cut: Cut, start: str | None, end: str | None
+        self, table: Table, *, flow: Flow, at: Position, cut: Cut, start: str | None, end: str | None
     ) -> ParityResult:
         table.store.reread()
         version = cut.versions[table.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class Position:
     connection: psycopg.Connection[tuple[object, ...]]
 
     def rows(self, schema: SourceSchema, *, chunk: int = 50_000) -> Iterator[list[tuple[object, ...]]]:
-        """The table's rows at the cut, in chunks."""
+        """The table's rows at the cut, in chunks. Several tables may be read at the same time."""
         fields = sql.SQL(", ").join(
             sql.SQL(c.select.replace("{}", "{name}")).format(name=sql.Identifier(c.name))
             for c in schema.columns
@@ -101,7 +102,7 @@ class Position:
         query = sql.SQL("SELECT {} FROM {}").format(
             fields, sql.Identifier(schema.table.schema, schema.table.table)
         )
-        with self.connection.cursor("headrace_cut", binary=True) as cursor:
+        with self.connection.cursor(f"headrace_{uuid.uuid4().hex}", binary=True) as cursor:
             cursor.itersize = chunk
             cursor.execute(query)
             while batch := cursor.fetchmany(chunk):
