@@ -8,7 +8,6 @@ import pytest
 from harness import Harness
 
 from headrace.engine.advance import Sessions
-from headrace.engine.session import batch_session, flow_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def sessions(spark: SparkSession) -> Sessions:
-    """One pair for the whole run: Spark's threads hold on to every session that they ever worked for."""
-    return Sessions(flow_session(spark), batch_session(spark))
+    """One set for the whole run: Spark's threads hold on to every session that they ever worked for."""
+    return Sessions.of(spark)
 
 
 @pytest.fixture

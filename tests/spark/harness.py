@@ -161,7 +161,8 @@ class Harness:
         self.root = root
         self.source = source or Source(sources)
         captured = self.source.tables
-        self.sessions = Sessions(sessions.flow, sessions.batch if batch_settings else sessions.flow)
+        flow = sessions.flow
+        self.sessions = sessions if batch_settings else Sessions(flow, flow, flow)
         files = {**{f"stg/{t}": c.layer(t) for t, c in captured.items()}, **layers}
         for name, text in files.items():
             path = root / "project" / "layers" / f"{name}.sql"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from headrace.engine.advance import Sessions
 from headrace.engine.assemble import assemble
 from headrace.engine.compaction import compact
-from headrace.engine.session import batch_session, flow_session
 from headrace.engine.table import Registry, Table
 from headrace.errors import SpecError
 from headrace.sources.postgres import SourceSchema
@@ -65,7 +64,7 @@ def open_warehouse(
         schemas: the schemas of the project's source tables.
     """
     project_directory = directory / "project"
-    sessions = Sessions(flow_session(spark), batch_session(spark))
+    sessions = Sessions.of(spark)
     refused: dict[str, str] = {}
     while True:
         try:

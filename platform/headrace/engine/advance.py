@@ -21,6 +21,7 @@ from headrace.engine.job_group import Statements
 from headrace.engine.kept import Kept
 from headrace.engine.large import gathered
 from headrace.engine.query import run, with_violations
+from headrace.engine.session import batch_session, flow_session, large_session
 from headrace.engine.shadow import compare, due
 from headrace.engine.table import Delta, Registry, Table
 from headrace.engine.top_n import top_changes
@@ -54,11 +55,23 @@ SMALL = 20_000
 
 @dataclass(frozen=True)
 class Sessions:
-    """Spark sessions by the kind of work."""
+    """Spark sessions of one warehouse.
+
+    Args:
+        flow: for micro-batches that the driver can hold.
+        large: for others, and for tables that catch up.
+        batch: for all that runs beside the flows.
+    """
 
     flow: SparkSession
+    large: SparkSession
     batch: SparkSession
     statements: Statements = field(default_factory=Statements)
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Sessions:
+        """New ones of the application that this session belongs to."""
+        return cls(flow_session(spark), large_session(spark), batch_session(spark))
 
 
 def _gone(table: Table, upstream: Table, after: int) -> str:
@@ -125,9 +138,9 @@ def _advance(
     rerun: bool,
     shadow_one_in: int,
 ) -> Delta | None:
-    warm_head(sessions.batch, table, run_id=run_id)
+    warm_head(sessions.large, table, run_id=run_id)
     heads = {
-        name: cut.get(name) or warm_head(sessions.batch, u, run_id=run_id) for name, u in upstreams.items()
+        name: cut.get(name) or warm_head(sessions.large, u, run_id=run_id) for name, u in upstreams.items()
     }
     recorded = table.reached
     if any(head.commit.version < recorded.get(str(name), 0) for name, head in heads.items()):
@@ -218,7 +231,7 @@ def _shadow(work: Work, refresh: Refresh, changes: DataFrame | pa.Table) -> None
     others = [s for name, s in candidates(work.table).items() if name != refresh.strategy.name]
     if not work.shadowed or not others or work.table.store.version == 0:
         return
-    spark, names = work.sessions.batch, (refresh.strategy.name, others[0].name)
+    spark, names = work.sessions.large, (refresh.strategy.name, others[0].name)
 
     with Kept() as keep:
         try:
@@ -253,7 +266,7 @@ def _in_driver(work: Work, refresh: Refresh) -> Delta | None:
 
 
 def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
-    spark, table = work.sessions.batch, work.table
+    spark, table = work.sessions.large, work.table
     upstream_rows = max(u.store.commit.rows for u in work.upstreams.values())
     if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
         return _first_load(spark, work, refresh)
@@ -295,7 +308,7 @@ def _commit_large(
     else:
         table.store.append_large(changes, commit, origin=STREAM, kinds=kinds)
         table.seen(commit)
-        compact(work.sessions.batch, table, run_id=commit.run_id)
+        compact(work.sessions.large, table, run_id=commit.run_id)
     return Delta(table.name, commit.version - 1, commit.version, rows, count)
 
 
@@ -314,7 +327,7 @@ def _by_arrow(table: Table, deltas: Mapping[TableName, Delta]) -> bool:
 
 def _of_many(work: Work, refresh: Refresh) -> pa.Table | None:
     """The table's change, where the choice was made for this place and fell on its own strategy."""
-    spark, table, strategy = work.sessions.batch, work.table, refresh.strategy
+    spark, table, strategy = work.sessions.large, work.table, refresh.strategy
     if refresh.features.place != "arrow" or strategy is not table.plan.strategy:
         return None
     [delta] = work.deltas.values()

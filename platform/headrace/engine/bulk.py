@@ -151,7 +151,7 @@ class BulkLoad:
             failpoint("bulk.copied")
             for target in self._targets:
                 self._say(progress, f"committing {target.table.name}")
-                commit_load(self.sessions.batch, target, cut)
+                commit_load(self.sessions.large, target, cut)
                 failpoint("bulk.committed")
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -166,7 +166,7 @@ class BulkLoad:
             check = progress.raise_if_cancelled
             found = list(reader.tables(source, arrow, PageRange(0, None), check, limit=SAMPLE_ROWS))
             sample = pa.concat_tables([arrow.empty_table(), *found])
-            if not agrees(self.sessions.batch, target.table, target.query, sample):
+            if not agrees(self.sessions.large, target.table, target.query, sample):
                 log.warning("%s: Spark runs its query, Arrow gives other rows", target.table.name)
                 target.query = None
 

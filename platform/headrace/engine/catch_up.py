@@ -74,13 +74,13 @@ class CatchUp:
         run_id = "catch-up"
         if gap <= SMALL:
             if table.store.cold:
-                compact(self._sessions.batch, table, run_id=run_id)
+                compact(self._sessions.large, table, run_id=run_id)
             messages = read_once(self._bootstrap, start, end)
             events = batches.collect(self._sessions.flow, table.queries, messages)
             ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
         else:
-            frame = batches.read(self._sessions.batch, self._bootstrap, start, end)
-            ingest_frame(self._sessions.batch, table, frame, end, self._dead_letters, run_id=run_id, batch=-1)
+            frame = batches.read(self._sessions.large, self._bootstrap, start, end)
+            ingest_frame(self._sessions.large, table, frame, end, self._dead_letters, run_id=run_id, batch=-1)
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def advance_beside(
     """
     rerun = table.mode is RefreshMode.FULL
     with between_batches(flows, registry.upstreams(table)):
-        cut = at_rest(registry, table, [])
+        cut = at_rest(registry, table)
     advance(sessions, registry, table, {}, run_id=run_id, cut=cut, rerun=rerun)
     if rerun:
-        compact(sessions.batch, table, run_id=run_id)
+        compact(sessions.large, table, run_id=run_id)

@@ -279,7 +279,7 @@ class Flow:
 
     def _ingest_events(self, table: Table, events: list[Event], end: Offsets, batch_id: int) -> Delta | None:
         if table.store.cold:
-            compact(self._sessions.batch, table, run_id=self.run_id)
+            compact(self._sessions.large, table, run_id=self.run_id)
         return ingest(
             self._sessions.flow, table, events, end, self._dead_letters, run_id=self.run_id, batch=batch_id
         )
@@ -351,7 +351,8 @@ class Flow:
 
     def _catch_up(self, table: Table) -> None:
         if table.name in self.active and self._query is not None:
-            cut = at_rest(self._registry, table, [self.lock])
+            with self.lock:
+                cut = at_rest(self._registry, table)
             self._guarded(table, partial(self._advance, known={}, batch_id=-1, cut=cut))
 
     def _advance(

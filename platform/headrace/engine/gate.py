@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 
 from headrace.engine.batch import lowered
 from headrace.engine.table import Registry, Table
@@ -69,18 +67,15 @@ def gate_of(tables: Iterable[Table], connectors: Mapping[str, Connector]) -> Gat
     return Gate([Transactions(t, captured[name]) for name, t in topics.items() if t is not None])
 
 
-def at_rest(registry: Registry, table: Table, locks: Iterable[threading.RLock]) -> dict[TableName, Head]:
+def at_rest(registry: Registry, table: Table) -> dict[TableName, Head]:
     """The upstreams of a table that is refreshed outside its flow, between two micro-batches.
 
-    Args:
-        locks: those of the flows that advance the upstreams.
+    Call it while the flows that advance the upstreams rest, which the caller sees to.
+
     Returns:
         Heads at one cut; without the upstreams that must be compacted before they can be read.
     """
-    with ExitStack() as held:
-        for lock in locks:
-            held.enter_context(lock)
-        found = {name: _warm(upstream) for name, upstream in registry.upstreams(table).items()}
+    found = {name: _warm(upstream) for name, upstream in registry.upstreams(table).items()}
     return {name: head for name, head in found.items() if head is not None}
 
 

@@ -35,6 +35,5 @@ def ingest_large(
             found = ingest_local(sessions.flow, table, query, pieces, end, run_id=run_id, batch=batch)
         if found is not None:
             return found
-    # In the session for batch work: the stream's is set for small ones.
-    frame = batches.read(sessions.batch, bootstrap, start, end)
-    return ingest_frame(sessions.batch, table, frame, end, dead_letters, run_id=run_id, batch=batch)
+    frame = batches.read(sessions.large, bootstrap, start, end)
+    return ingest_frame(sessions.large, table, frame, end, dead_letters, run_id=run_id, batch=batch)

@@ -21,7 +21,7 @@ from headrace.engine.proof import Proof
 from headrace.engine.refreshing import of_another_text
 from headrace.engine.rows import Span
 from headrace.engine.run_modes import closing_of
-from headrace.engine.session import batch_session, build_session, flow_session
+from headrace.engine.session import build_session
 from headrace.engine.startup import attempts, open_tables, supervise
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.table import Registry, Table
@@ -73,7 +73,7 @@ class Life:
         self._lease.acquire()
         self._settings.state.mkdir(parents=True, exist_ok=True)
         self._spark = build_session(self._settings)
-        self._sessions = Sessions(flow_session(self._spark), batch_session(self._spark))
+        self._sessions = Sessions.of(self._spark)
         self._views = views.Views(self._spark)
         self._dead_letters.open()
         self._starter = threading.Thread(target=self._bring_up, name="bring-up", daemon=True)

@@ -1,4 +1,4 @@
-"""The one Spark application, and its sessions: one kind for flows, one for batch work."""
+"""The one Spark application, and its sessions: for small micro-batches, for large ones, for batch work."""
 
 from __future__ import annotations
 
@@ -32,14 +32,22 @@ _FLOW = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.files.minPartitionNum": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
-_BATCH = {
+_LARGE = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.codegen.wholeStage": "true",
     "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+# A task holds its core until it ends, and the tasks of a micro-batch wait for one. Fewer tasks leave cores
+# free, and for few rows they are done sooner as well.
+_BATCH = {
+    **_LARGE,
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
 }
 
 
@@ -92,7 +100,7 @@ def build_session(
         "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
         "spark.databricks.delta.retentionDurationCheck.enabled": "true",
         **_SAME_VALUES,
-        **_BATCH,
+        **_LARGE,
     }
     if settings.spark_master.startswith("local"):
         # The one executor lives and dies with its driver. Spark's heartbeat thread can die alone, in a race
@@ -125,10 +133,19 @@ def _derived(session: SparkSession, conf: dict[str, str]) -> SparkSession:
 
 
 def flow_session(session: SparkSession) -> SparkSession:
-    """A session with the settings for small batches."""
+    """A session with the settings for small micro-batches."""
     return _derived(session, _FLOW)
 
 
+def large_session(session: SparkSession) -> SparkSession:
+    """A session with Spark's usual settings, which take all cores: for large micro-batches."""
+    return _derived(session, _LARGE)
+
+
 def batch_session(session: SparkSession) -> SparkSession:
-    """A session with Spark's usual settings, for backfills, compaction and comparisons."""
-    return _derived(session, _BATCH)
+    """A session for backfills, compaction and comparisons, which run beside the flows.
+
+    Spark divides the reading of a few files among all cores; here it does so among half of them.
+    """
+    cores = session.sparkContext.defaultParallelism
+    return _derived(session, {**_BATCH, "spark.sql.files.minPartitionNum": str(max(1, cores // 2))})
