@@ -20,7 +20,8 @@ from headrace.engine import backfill as backfill_module
 from headrace.engine.apply import steps
 from headrace.engine.backfill import check_range
 from headrace.engine.closing import Closing
-from headrace.engine.offline import AGAIN_SECONDS, SEARCH_SECONDS, WRITTEN, Offline
+from headrace.engine.noted import AGAIN_SECONDS
+from headrace.engine.offline import SEARCH_SECONDS, WRITTEN, Offline
 from headrace.engine.offline_run import write_run
 from headrace.engine.refreshing import outdated
 from headrace.engine.watermark import watermark

@@ -17,7 +17,8 @@ from stored_support import append, changes, made, no_jvm  # noqa: F401
 from headrace.catalog import Catalog
 from headrace.catalog.completions import HISTORY, Completed
 from headrace.engine import closing as module
-from headrace.engine.closing import AGAIN_SECONDS, COMPLETE, Closing, Outcome, late_labels
+from headrace.engine.closing import COMPLETE, Closing, Outcome, late_labels
+from headrace.engine.noted import AGAIN_SECONDS
 from headrace.engine.run_modes import DIFFERS, EQUAL, REPAIRED, double_run, settle
 from headrace.engine.table import Registry
 from headrace.engine.telling_completion import (

@@ -112,23 +112,22 @@ def backfill(
     else:
         expected = in_range(complete(expected, table, through), table, start, end, only)
     with Kept() as keep:
-        restart = now is not None
         # What the batch writes as the table's only writer is no correction to those that read it.
         origin = BACKFILL if complete_through is None else STREAM
         work = _Correction(
             sessions,
             registry,
             table,
-            at,
-            frontier,
-            run_id,
-            keep,
-            commit.complete_through,
-            through,
-            origin,
-            restart,
-            offsets,
-            immutable_before,
+            at=at,
+            frontier=frontier,
+            run_id=run_id,
+            keep=keep,
+            was_through=commit.complete_through,
+            complete_through=through,
+            origin=origin,
+            restart=now is not None,
+            offsets=offsets,
+            immutable_before=immutable_before,
         )
         changes: pa.Table | DataFrame
         if (few := few_corrections(spark, table, at, expected, start, end, only)) is not None:

@@ -11,22 +11,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from headrace.catalog import Catalog
 from headrace.catalog.completions import Progress as Looked
 from headrace.engine.keeping import SHARE, WINDOW_SECONDS
-from headrace.engine.offline import AGAIN_SECONDS, Offline, labels_by_time
+from headrace.engine.noted import Noted
+from headrace.engine.offline import Offline, labels_by_time
 from headrace.engine.table import Registry, Table
 from headrace.engine.watermark import watermark
 from headrace.engine.written import offline
 from headrace.errors import Cancelled
-from headrace.planner.completion import late, newest_complete, newly_complete, runs_of
+from headrace.planner.completion import late, newest_complete, runs_of
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.completion import LateData, RunMode, Signal
 from headrace.spec.model import TableName
-from headrace.spec.partitions import is_label
 from headrace.store.commits import MOST_RECORDS
 from headrace.store.creation import tell_watermark
 
@@ -56,20 +56,13 @@ nothing. Labels that the answer leaves out have the outcome COMPLETE."""
 
 
 @dataclass
-class _State:
-    """What is known of one table.
-
+class _State(Noted):
+    """
     Args:
-        looked, waiting: as in the catalog; None where that was not read since it changed.
         searched: changelog version up to which nothing is left to see.
-        failed: until when what it runs rests, seconds since 1970, and why.
     """
 
-    table: Table
-    looked: Looked | None = None
-    waiting: dict[str, int] | None = None
     searched: int = 0
-    failed: tuple[float, str] = (0.0, "")
 
 
 class Closing:
@@ -127,7 +120,7 @@ class Closing:
     def told(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table whose complete partitions cannot be run."""
         state = self._states.get(table)
-        told = [f"its complete partitions wait: {state.failed[1]}"] if state and state.failed[1] else []
+        told = state.told() if state else []
         return told + (self._offline.told(table) if self._offline is not None else [])
 
     def _watch(self) -> None:
@@ -151,7 +144,7 @@ class Closing:
                 continue
             state = self._states.get(table.name)
             if state is None or state.table is not table:  # another definition has taken its place
-                state = self._states[table.name] = _State(table)
+                state = self._states[table.name] = _State(self._catalog.completions, table)
             try:
                 if signal := self.signal_ms(table):
                     self._note(state, signal)
@@ -187,51 +180,39 @@ class Closing:
     # -- what is complete ---------------------------------------------------------------------------------
 
     def _note(self, state: _State, signal: int) -> None:
-        known, table, spec = self._catalog.completions, state.table, state.table.spec
+        known, table, spec = state.known, state.table, state.table.spec
         version, moment = table.store.version, datetime.fromtimestamp(signal / 1000, UTC)
-        looked = state.looked or known.progress(table.name)
-        if looked is not None and not is_label(spec, looked.through):
-            known.restart(table.name)  # its partitions have another format
-            looked = None
+        looked = state.looked()
         if looked is None:
             newest = newest_complete(spec, moment)
             if newest is not None and self._runs(table) and not self._loading(table):
                 found = {p for p in labels_by_time(table) if p <= newest} | {newest}
                 known.begin(table.name, found, newest, signal, version)
             return
-        state.looked = looked
         self._search(state, looked, version, signal)
-        if labels := newly_complete(spec, moment, looked.through):
-            log.info("%s: complete up to %s", table.name, labels[-1])
-            known.complete(table.name, labels, signal, version)
-            state.looked = state.waiting = None
+        state.complete(looked, signal)
 
     def _search(self, state: _State, looked: Looked, version: int, signal: int) -> None:
         """Look for late data in the commits since the last look."""
-        known, table, completion = self._catalog.completions, state.table, state.table.spec.completion
+        known, table = state.known, state.table
         after = max(looked.looked, state.searched)
         found = late_labels(table, after, version, looked.through) if version > after else []
         labels = sorted(set(found))
-        if labels and completion.late is LateData.REOPEN:
-            log.info("%s: late data in %s", table.name, ", ".join(labels))
-            due = signal + completion.delay // timedelta(milliseconds=1)
-            known.reopen(table.name, labels, due_ms=due, version=version, looked=version)
-            state.looked = state.waiting = None
+        if labels and table.spec.completion.late is LateData.REOPEN:
+            state.reopen(labels, signal, version)
         elif labels:
             known.ignore(table.name, len(found), version)
-            state.looked = None
+            state.written()
         elif version - looked.looked > MOST_RECORDS // 2:  # a restart reads on from what the catalog has
             known.look(table.name, version)
-            state.looked = None
+            state.written()
         state.searched = version
 
     # -- what it runs -------------------------------------------------------------------------------------
 
     def _run(self, state: _State, signal: int) -> None:
-        table, known = state.table, self._catalog.completions
-        if state.waiting is None:
-            state.waiting = known.waiting(table.name)
-        due = [label for label, ms in state.waiting.items() if ms <= signal]
+        table, known = state.table, state.known
+        due = [label for label, ms in state.waiting().items() if ms <= signal]
         if not due or self._clock() < state.failed[0] or not self._runs(table):
             return
         action = self._actions.get(table.spec.run_mode)
@@ -244,12 +225,12 @@ class Closing:
                 return
             except Exception as error:
                 log.warning("%s, %s … %s: %s", table.name, labels[0], labels[-1], error)
-                state.failed = self._clock() + AGAIN_SECONDS, str(error).splitlines()[0]
+                state.fail(self._clock(), error)
                 return
             outcomes: dict[Outcome, list[str]] = {}
             for label in labels:
                 outcomes.setdefault(found.get(label, Outcome(COMPLETE)), []).append(label)
-            state.waiting = None
+            state.written()
             for outcome, own in outcomes.items():
                 known.finish(table.name, own, outcome.word, outcome.detail, table.store.version)
         state.failed = (0.0, "")

@@ -11,7 +11,6 @@ from headrace.engine.table import Delta, Table
 from headrace.planner.classify import Change, classify
 from headrace.planner.lineage import live_ranges
 from headrace.spec.model import CorrectionPolicy
-from headrace.store.commits import records
 from headrace.store.head import Head
 from headrace.store.schema import BACKFILL, INSERT, KIND, ORIGIN
 
@@ -34,7 +33,7 @@ def changes_since(
     skip_backfill = policy is CorrectionPolicy.SKIP
     log_store = upstream.store.changelog
     ranges = live_ranges(log_store.rewinds, after, through)
-    told = [record for begin, end in ranges for record in records(log_store.path, begin, end)]
+    told = [record for begin, end in ranges for record in upstream.store.records(begin, end)]
     found = classify(told, skip_backfill=skip_backfill)
     if found.change is Change.NOTHING:
         return Delta(upstream.name, after, through, None, 0, found.change)

@@ -13,15 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from headrace.catalog import Catalog
-from headrace.catalog.completions import Progress as Looked
 from headrace.engine.labels import labels_of
+from headrace.engine.noted import Noted
 from headrace.engine.table import Registry, Table
 from headrace.engine.written import offline
 from headrace.errors import Cancelled, NeedsResync, TerminalError, TransientError
-from headrace.planner.completion import end_of, late, newest_complete, newly_complete
+from headrace.planner.completion import end_of, late, newest_complete
 from headrace.planner.offline import partitions_to_run
 from headrace.progress import Progress
 from headrace.results import RefreshResult
@@ -33,9 +33,6 @@ log = logging.getLogger(__name__)
 
 WRITTEN = "WRITTEN"
 """Outcome of a partition that the batch has written."""
-
-AGAIN_SECONDS = 60.0
-"""Pause after a run has failed."""
 
 SEARCH_SECONDS = 10.0
 """Between two searches for late data in what the upstreams have changed."""
@@ -60,22 +57,16 @@ Write = Callable[[Table, Run, Progress], RefreshResult]
 
 
 @dataclass
-class _State:
-    """What is known of one table.
-
+class _State(Noted):
+    """
     Args:
-        looked, waiting: as in the catalog; None where that was not read since it changed.
         version, searched: the upstreams' versions up to which late data was looked for, at the table's own.
-        search_at: when to look next, as is `failed`: seconds since 1970; and why it failed.
+        search_at: when to look next, seconds since 1970.
     """
 
-    table: Table
-    looked: Looked | None = None
-    waiting: dict[str, int] | None = None
     version: int = -1
     searched: dict[str, int] = field(default_factory=dict)
     search_at: float = 0.0
-    failed: tuple[float, str] = (0.0, "")
 
 
 class Offline:
@@ -117,9 +108,7 @@ class Offline:
     def told(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table whose last run failed."""
         state = self._states.get(table)
-        if state is None or not state.failed[1] or not offline(state.table):
-            return []
-        return [f"its complete partitions wait: {state.failed[1]}"]
+        return state.told() if state is not None and offline(state.table) else []
 
     def look(self, table: Table, signal: int) -> None:
         """Note what is complete and what is late, and run it where it is due.
@@ -139,7 +128,7 @@ class Offline:
             log.info("%s: cancelled", table.name)
         except Exception as error:
             log.warning("%s: %s", table.name, error)
-            state.failed = self._clock() + AGAIN_SECONDS, str(error).splitlines()[0]
+            state.fail(self._clock(), error)
             self._outcome(table, error)
         finally:
             self.alone(table.name).release()
@@ -172,7 +161,7 @@ class Offline:
     def _state(self, table: Table) -> _State:
         state = self._states.get(table.name)
         if state is None or state.table is not table:  # another definition has taken its place
-            state = self._states[table.name] = _State(table)
+            state = self._states[table.name] = _State(self._known, table)
         return state
 
     # -- what is due --------------------------------------------------------------------------------------
@@ -182,35 +171,14 @@ class Offline:
         moment = datetime.fromtimestamp(signal / 1000, UTC)
         if newest_complete(spec, moment) is None:
             return False
-        looked = self._looked(state)
+        looked = state.looked()
         if looked is None or not _bound(table):
             return True
-        self._complete(state, looked, signal)
+        state.complete(looked, signal)
         self._search(state, signal)
-        looked, waiting = self._looked(state), self._waiting(state)
+        looked, waiting = state.looked(), state.waiting()
         assert looked is not None
         return _bound(table) < looked.through or any(ms <= signal for ms in waiting.values())
-
-    def _looked(self, state: _State) -> Looked | None:
-        if state.looked is None:
-            state.looked = self._known.progress(state.table.name)
-            if state.looked is not None and not is_label(state.table.spec, state.looked.through):
-                self._known.restart(state.table.name)  # its partitions have another format
-                state.looked = None
-        return state.looked
-
-    def _waiting(self, state: _State) -> dict[str, int]:
-        if state.waiting is None:
-            state.waiting = self._known.waiting(state.table.name)
-        return state.waiting
-
-    def _complete(self, state: _State, looked: Looked, signal: int) -> None:
-        table = state.table
-        moment = datetime.fromtimestamp(signal / 1000, UTC)
-        if labels := newly_complete(table.spec, moment, looked.through):
-            log.info("%s: complete up to %s", table.name, labels[-1])
-            self._known.complete(table.name, labels, signal, table.store.version)
-            state.looked = state.waiting = None
 
     def _search(self, state: _State, signal: int) -> None:
         """Look for late data in what the upstreams have changed since the last search."""
@@ -226,15 +194,8 @@ class Offline:
         self._reopen(state, late(table.spec, found or (), _bound(table)), signal)
 
     def _reopen(self, state: _State, labels: list[str], signal: int) -> None:
-        table = state.table
-        new = [label for label in labels if label not in self._waiting(state)]
-        if not new:
-            return
-        log.info("%s: late data in %s", table.name, ", ".join(new))
-        due = signal + table.spec.completion.delay // timedelta(milliseconds=1)
-        version = table.store.version
-        self._known.reopen(table.name, new, due_ms=due, version=version, looked=version)
-        state.looked = state.waiting = None
+        if new := [label for label in labels if label not in state.waiting()]:
+            state.reopen(new, signal, state.table.store.version)
 
     # -- the run ------------------------------------------------------------------------------------------
 
@@ -242,7 +203,7 @@ class Offline:
         """Args:
         signal: 0: nothing becomes complete.
         """
-        table, bound, looked = state.table, _bound(state.table), self._looked(state)
+        table, bound, looked = state.table, _bound(state.table), state.looked()
         cut = self._cut(table)  # after the signal was seen: all that it tells of is in these versions
         through = max(bound, self._through(state, signal))
         if not through:
@@ -250,7 +211,7 @@ class Offline:
         found = touched(self._registry, table, table.reached, cut) if bound else None
         if looked is not None and found is not None:
             self._reopen(state, late(table.spec, found, bound), signal)
-        waiting = {label for label in self._waiting(state) if label <= through}
+        waiting = {label for label in state.waiting() if label <= through}
         labels = None if found is None else partitions_to_run(table.spec, bound, through, found | waiting)
         done = self._write(table, Run(cut, through, labels), progress)
         told = f"{done.inserted} inserted, {done.updated} updated, {done.deleted} deleted by the batch"
@@ -259,10 +220,10 @@ class Offline:
             self._known.begin(table.name, labels_by_time(table) | {through}, through, signal, version)
         else:
             if signal:
-                self._complete(state, looked, signal)
-            waits = [label for label in self._waiting(state) if label <= through]
+                state.complete(looked, signal)
+            waits = [label for label in state.waiting() if label <= through]
             self._known.finish(table.name, waits, WRITTEN, told, version)
-        state.looked = state.waiting = None
+        state.written()
         state.failed = (0.0, "")
         tell_watermark(table.store, int(1000 * end_of(table.spec, through).timestamp()))
         self._outcome(table, None)
@@ -270,7 +231,7 @@ class Offline:
 
     def _through(self, state: _State, signal: int) -> str:
         """The newest partition that the run is to write."""
-        looked = self._looked(state)
+        looked = state.looked()
         if not signal:
             return ""
         if looked is not None and _bound(state.table):
