@@ -53,4 +53,5 @@ def _measure(race: Race) -> None:
     contender = race.contender
     race.freshness(WARM_UP_SECONDS, SECONDS)
     if isinstance(contender, Headrace):
-        race.freshness_beside(SECONDS, lambda: contender.backfill(DWD, PARTITIONS))
+        start, end = contender.oldest(DWD, PARTITIONS)  # a query of its own would be in the way as well
+        race.freshness_beside(SECONDS, lambda: contender.backfill(DWD, start, end))

@@ -55,13 +55,18 @@ class Headrace:
         with GatewayClient(self._stack.settings) as client:
             return client.query(f"SELECT * FROM {NAMES[table]}")
 
-    def backfill(self, table: str, partitions: int) -> None:
-        """Recompute the first partitions that the table has, by its own SQL."""
+    def oldest(self, table: str, partitions: int) -> tuple[str, str]:
+        """The first and the last label of the first partitions that the table has."""
         with GatewayClient(self._stack.settings) as client:
             labels = client.query(
                 f"SELECT DISTINCT logdate FROM {NAMES[table]} ORDER BY 1 LIMIT {partitions}"
             )
-            start, *_, end = labels.column("logdate").to_pylist()
+        start, *_, end = labels.column("logdate").to_pylist()
+        return start, end
+
+    def backfill(self, table: str, start: str, end: str) -> None:
+        """Recompute the partitions between two labels by the table's own SQL."""
+        with GatewayClient(self._stack.settings) as client:
             client.run(
                 f"ALTER MATERIALIZED TABLE {NAMES[table]} "
                 f"REFRESH PARTITION (logdate BETWEEN '{start}' AND '{end}')"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from headrace.services.stack import Stack
 from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
 
 BATCH, INTERVAL = 20, 0.5
-"""Orders of one small update, and seconds between two: 40 changes a second."""
+"""Orders of one small update, and seconds in which one is made: 40 changes a second."""
 
 MEASURED, BESIDE, WARMING = 1, 251, 501
 """First orders, within their thousand, of the updates that are measured, those beside backfills, and those
@@ -195,9 +196,10 @@ class Race:
         """When each update was committed, by its turn."""
         committed: dict[int, float] = {}
         begun = time.monotonic()
+        chance = random.Random(first)  # the same for all; a steady beat keeps step with a contender's trigger
         for turn in range(int(seconds / INTERVAL)):
+            time.sleep(max(0.0, begun + (turn + chance.random()) * INTERVAL - time.monotonic()))
             committed[turn] = self.database.update_some(turn, first=first, count=BATCH)
-            time.sleep(max(0.0, begun + (turn + 1) * INTERVAL - time.monotonic()))
         return committed
 
     def _settled(self, since: float) -> dict[str, float]:

@@ -92,7 +92,7 @@ def backfill(
             progress=progress,
         )
     with table.store.writing:  # between two refreshes: version and frontier belong together
-        commit, reached = table.store.commit, table.reached
+        commit, reached, head = table.store.commit, table.reached, table.warm_head()
     now = frontier
     if start is None and expected is None and frontier is None:
         now = _restart(registry, table)
@@ -130,7 +130,10 @@ def backfill(
             immutable_before=immutable_before,
         )
         changes: pa.Table | DataFrame
-        if (few := few_corrections(spark, table, at, expected, start, end, only)) is not None:
+        few = None
+        if head is not None and head.commit.version == at:
+            few = few_corrections(spark, table, head, expected, start, end, only)
+        if few is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
         else:
             held = table.store.frame(spark, version=at)

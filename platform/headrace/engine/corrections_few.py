@@ -15,7 +15,7 @@ from headrace.engine.diff import check_unique, diff_many
 from headrace.engine.overwrite import labels_between
 from headrace.engine.table import Table
 from headrace.store.frames import local
-from headrace.store.head import Cold, Head
+from headrace.store.head import Head
 from headrace.store.lookup import include, is_unique, tuples
 from headrace.store.schema import DELETE, INSERT, KIND
 
@@ -42,32 +42,28 @@ class Few:
 def few_corrections(
     spark: SparkSession,
     table: Table,
-    version: int,
+    head: Head,
     expected: DataFrame,
     start: str | None,
     end: str | None,
     only: Collection[str] | None,
 ) -> Few | None:
-    """What must change at `version` so that the range holds the expected rows.
+    """What must change in the state `head` so that the range holds the expected rows.
 
     Returns:
-        None where Spark must compare: many rows, an older version, rows of one key, types that Arrow does
-        not compare, or a stg table, whose rows keep their sequences.
+        None where Spark must compare: many rows, rows of one key, types that Arrow does not compare, or a
+        stg table, whose rows keep their sequences.
     Raises:
         ConstraintViolated: an expected row breaks a FAIL constraint or the primary key.
     """
     schema = table.store.schema
     if schema.sequenced or not (schema.joinable and schema.comparable):
         return None
-    try:
-        head = table.store.head()
-    except Cold:
-        return None
     column, whole = schema.partition, start is None or end is None
     labels = None
     if column is not None and start is not None and end is not None:
         labels = labels_between(head, column, start, end, only)
-    if head.commit.version != version or head.index.count(labels) > FEW_ROWS:
+    if head.index.count(labels) > FEW_ROWS:
         return None
     wanted = expected.select(*schema.stored_names).limit(FEW_ROWS + 1).toArrow()
     if wanted.num_rows > FEW_ROWS:

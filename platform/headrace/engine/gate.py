@@ -11,7 +11,7 @@ from headrace.sources.transactions import Transactions, divide, transaction_topi
 from headrace.spec.connector import Connector
 from headrace.spec.model import TableName
 from headrace.store.frontier import Offsets
-from headrace.store.head import Cold, Head
+from headrace.store.head import Head
 
 
 class Gate:
@@ -75,12 +75,5 @@ def at_rest(registry: Registry, table: Table) -> dict[TableName, Head]:
     Returns:
         Heads at one cut; without the upstreams that must be compacted before they can be read.
     """
-    found = {name: _warm(upstream) for name, upstream in registry.upstreams(table).items()}
+    found = {name: upstream.warm_head() for name, upstream in registry.upstreams(table).items()}
     return {name: head for name, head in found.items() if head is not None}
-
-
-def _warm(table: Table) -> Head | None:
-    try:
-        return table.store.head()
-    except Cold:
-        return None

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.engine.compaction import DRIVER_ROWS, live_rows, write_local, write_snapshot
 from headrace.engine.rows import in_range
 from headrace.engine.table import Table
-from headrace.store.head import Cold, Head
+from headrace.store.head import Head
 from headrace.store.lookup import is_unique, tuples
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def overwrite(
             rows = store.frame(spark, version=version).dropDuplicates(key)
             write_snapshot(table, rows, None, version=version, compacted=version, run_id=run_id)
             return [], store.head_index().count(None)
-        if store.commit.rows <= DRIVER_ROWS and (head := _warm(table)) is not None:
+        if store.commit.rows <= DRIVER_ROWS and (head := table.warm_head()) is not None:
             return _in_driver(table, head, labels_between(head, column, start, end, only), run_id=run_id)
         version, pin = store.version, store.pin
         rows = in_range(store.frame(spark, version=version), table, start, end, only).dropDuplicates(key)
@@ -63,13 +63,6 @@ def _in_driver(table: Table, head: Head, partitions: list[str], *, run_id: str) 
             run_id=run_id,
         )
     return partitions, rows.num_rows
-
-
-def _warm(table: Table) -> Head | None:
-    try:
-        return table.store.head()
-    except Cold:
-        return None
 
 
 def labels_between(head: Head, column: str, start: str, end: str, only: Collection[str] | None) -> list[str]:

@@ -18,6 +18,7 @@ from headrace.planner.plan import Plan
 from headrace.sources.postgres import SourceSchema
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
 from headrace.store.commits import Commit
+from headrace.store.head import Cold, Head
 from headrace.store.tables import StoredTable
 
 LATENCIES = 1024
@@ -92,6 +93,13 @@ class Table:
         since = time.monotonic() - window
         found = sorted(latency for at, latency in self.latencies.copy() if at >= since)
         return percentile(found, share) if found else None
+
+    def warm_head(self) -> Head | None:
+        """Its newest state; None where it must be compacted before rows are looked up in it."""
+        try:
+            return self.store.head()
+        except Cold:
+            return None
 
     @property
     def name(self) -> TableName:
