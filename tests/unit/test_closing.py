@@ -18,6 +18,7 @@ from headrace.catalog import Catalog
 from headrace.catalog.completions import HISTORY, Completed
 from headrace.engine import closing as module
 from headrace.engine.closing import COMPLETE, Closing, Outcome, late_labels
+from headrace.engine.compaction import compact
 from headrace.engine.noted import AGAIN_SECONDS
 from headrace.engine.run_modes import DIFFERS, EQUAL, REPAIRED, double_run, settle
 from headrace.engine.table import Registry
@@ -118,6 +119,7 @@ def world(tmp_path: Path, catalog: Catalog) -> Iterator[World]:
         name=spec.name,
         spec=replace(spec, completion=DOUBLE, partition_format="yyyyMMddHH"),
         store=store,
+        template="template",
         latency=None,
         measured=lambda share, window: None,
     )
@@ -135,6 +137,19 @@ def test_what_is_complete_at_the_first_look_does_not_run(world: World) -> None:
     assert world.outcomes == {"07": HISTORY, "08": HISTORY} and world.ran == []
     world.look("10:04")
     assert "09" not in world.outcomes
+
+
+def test_a_first_load_is_looked_at_once_it_is_compacted(world: World) -> None:
+    """A large one is in the changelog before it is in the snapshot, and only that tells its partitions."""
+    store = world.table.store
+    rows = changes(store, ("+I", 3, "1.00"), hour="2026112205")
+    commit = Commit("dwd.t", "stream", store.version + 1)
+    store.append_large(rows, commit, origin="stream", kinds={"+I": 1})
+    world.look("09:30")
+    assert world.outcomes == {}
+    compact(cast("Any", None), world.table, run_id="test")
+    world.look("09:30")
+    assert world.outcomes == dict.fromkeys(("05", "07", "08"), HISTORY)
 
 
 def test_an_hour_runs_once_five_minutes_after_its_end(world: World) -> None:

@@ -185,7 +185,8 @@ class Closing:
         looked = state.looked()
         if looked is None:
             newest = newest_complete(spec, moment)
-            if newest is not None and self._runs(table) and not self._loading(table):
+            # Which partitions a first load has brought is known once it is compacted.
+            if newest is not None and self._runs(table) and not self._loading(table) and not table.store.cold:
                 found = {p for p in labels_by_time(table) if p <= newest} | {newest}
                 known.begin(table.name, found, newest, signal, version)
             return
