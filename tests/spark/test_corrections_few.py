@@ -71,7 +71,9 @@ def test_as_spark_finds_it(harness: Callable[..., Harness], seed: int) -> None:
     made.step()
     for start, end, only in RANGES:
         expected = batch_rows(spark, made.registry, table, table.reached, start=start, end=end, only=only)
-        few = few_corrections(spark, table, table.store.head(), expected, start, end, only)
+        few = few_corrections(
+            spark, table, table.store.head(), table.store.version, expected, start, end, only
+        )
         assert few is not None
         with Kept() as keep:
             held = table.store.frame(spark)
@@ -84,15 +86,21 @@ def test_what_is_left_to_spark(harness: Callable[..., Harness]) -> None:
     made = nine_orders(harness({"dwd/paid": LAYERS["dwd/paid"]}, batch_settings=True), compacted=True)
     spark, table = made.sessions.batch, made.table("dwd.paid")
     expected = batch_rows(spark, made.registry, table, table.reached)
+    head, version = table.store.head(), table.store.version
+    assert few_corrections(spark, table, head, version - 1, expected, None, None, None) is None
+    assert few_corrections(spark, table, None, version, expected, None, None, None) is None
     with pytest.raises(ConstraintViolated, match="order_id"):
         twice = expected.unionAll(expected)
-        few_corrections(spark, table, table.store.head(), twice, None, None, None)
+        few_corrections(spark, table, table.store.head(), table.store.version, twice, None, None, None)
     rows = table.store.head().read().to_pylist()
     write(table, [*rows, rows[0]])
-    assert few_corrections(spark, table, table.store.head(), expected, None, None, None) is None
+    assert (
+        few_corrections(spark, table, table.store.head(), table.store.version, expected, None, None, None)
+        is None
+    )
     stg = made.table("stg.orders")
     held = stg.store.frame(spark)
-    assert few_corrections(spark, stg, stg.store.head(), held, None, None, None) is None
+    assert few_corrections(spark, stg, stg.store.head(), stg.store.version, held, None, None, None) is None
 
 
 def test_what_is_still_wrong_after_the_stream_moved_is_corrected(harness: Callable[..., Harness]) -> None:

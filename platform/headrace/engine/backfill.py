@@ -130,10 +130,7 @@ def backfill(
             immutable_before=immutable_before,
         )
         changes: pa.Table | DataFrame
-        few = None
-        if head is not None and head.commit.version == at:
-            few = few_corrections(spark, table, head, expected, start, end, only)
-        if few is not None:
+        if (few := few_corrections(spark, table, head, at, expected, start, end, only)) is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
         else:
             held = table.store.frame(spark, version=at)

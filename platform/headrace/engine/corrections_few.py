@@ -42,21 +42,26 @@ class Few:
 def few_corrections(
     spark: SparkSession,
     table: Table,
-    head: Head,
+    head: Head | None,
+    version: int,
     expected: DataFrame,
     start: str | None,
     end: str | None,
     only: Collection[str] | None,
 ) -> Few | None:
-    """What must change in the state `head` so that the range holds the expected rows.
+    """What must change at `version` so that the range holds the expected rows.
 
+    Args:
+        head: the table's newest state, where it was warm.
     Returns:
-        None where Spark must compare: many rows, rows of one key, types that Arrow does not compare, or a
-        stg table, whose rows keep their sequences.
+        None where Spark must compare: many rows, an older version, rows of one key, types that Arrow does
+        not compare, or a stg table, whose rows keep their sequences.
     Raises:
         ConstraintViolated: an expected row breaks a FAIL constraint or the primary key.
     """
     schema = table.store.schema
+    if head is None or head.commit.version != version:
+        return None
     if schema.sequenced or not (schema.joinable and schema.comparable):
         return None
     column, whole = schema.partition, start is None or end is None
