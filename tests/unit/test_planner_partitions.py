@@ -123,3 +123,41 @@ def test_what_is_run_again(tmp_path: Path) -> None:
         names("n"),
     )
     assert total.partitions.recompute == Full()
+
+
+LABEL = "date_format(created_at, 'yyyyMMddHH')"
+
+
+@pytest.mark.parametrize(
+    ("query", "time"),
+    [
+        (f"SELECT order_id, {LABEL} AS logdate FROM dwd.orders", "created_at"),
+        (f"SELECT order_id, {LABEL} AS logdate FROM dwd.orders o WHERE amount > 1", "created_at"),
+        (f"SELECT user_id, {LABEL} AS logdate, sum(amount) AS s FROM dwd.orders GROUP BY 1, 2", "created_at"),
+        (f"SELECT {LABEL} AS logdate, max(order_id) AS m FROM dwd.orders GROUP BY logdate", "created_at"),
+        (f"SELECT {LABEL} AS logdate, max(order_id) AS m FROM dwd.orders GROUP BY {LABEL}", "created_at"),
+        # Groups of several labels.
+        (f"SELECT user_id, max({LABEL}) AS logdate FROM dwd.orders GROUP BY user_id", None),
+        (f"SELECT user_id, min({LABEL}) AS x, '2' AS logdate FROM dwd.orders GROUP BY user_id", None),
+        (f"SELECT {LABEL} AS logdate, max(order_id) AS m FROM dwd.orders GROUP BY ROLLUP ({LABEL})", None),
+        # A window looks at rows of other hours, a join at those of another table.
+        (f"SELECT order_id, {LABEL} AS logdate, sum(amount) OVER () AS s FROM dwd.orders", None),
+        (
+            f"SELECT o.order_id, {LABEL.replace('(c', '(o.c')} AS logdate "
+            "FROM dwd.orders o JOIN stg.users u USING (user_id)",
+            None,
+        ),
+        (f"SELECT order_id, {LABEL} AS logdate FROM dwd.orders ORDER BY order_id LIMIT 3", None),
+        # Labels of another form do not sort as those of the table's partitions do.
+        ("SELECT order_id, date_format(created_at, 'yyyyMMdd') AS logdate FROM dwd.orders", None),
+        ("SELECT order_id, date_format(created_at, 'HHddMMyyyy') AS logdate FROM dwd.orders", None),
+        (
+            "SELECT order_id, date_format(created_at + INTERVAL '1' HOUR, 'yyyyMMddHH') AS logdate "
+            "FROM dwd.orders",
+            None,
+        ),
+    ],
+)
+def test_time_of_the_labels(tmp_path: Path, query: str, time: str | None) -> None:
+    shown = "order_id logdate" if "order_id," in query else "user_id logdate x s m"
+    assert plan(write_table(tmp_path, query, key="order_id"), names(shown)).partitions.time == time

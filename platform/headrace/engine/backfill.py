@@ -25,6 +25,7 @@ from headrace.engine.kept import Kept
 from headrace.engine.overwrite import overwrite
 from headrace.engine.rebuild import rebuild
 from headrace.engine.rows import batch_rows, complete, in_range
+from headrace.engine.rows_held import held_rows, warm_heads
 from headrace.engine.table import Registry, Table
 from headrace.engine.written import check_written, through_after
 from headrace.errors import TerminalError, TransientError
@@ -93,6 +94,7 @@ def backfill(
         )
     with table.store.writing:  # between two refreshes: version and frontier belong together
         commit, reached, head = table.store.commit, table.reached, table.warm_head()
+        heads = warm_heads(registry, table) if expected is None else {}
     now = frontier
     if start is None and expected is None and frontier is None:
         now = _restart(registry, table)
@@ -107,7 +109,15 @@ def backfill(
     progress.report(f"{table.name}: running the query for {start or 'everything'} … {end or ''}".rstrip(" …"))
     if expected is None:
         expected = batch_rows(
-            spark, registry, table, frontier, start=start, end=end, only=only, complete_through=through
+            spark,
+            registry,
+            table,
+            frontier,
+            start=start,
+            end=end,
+            only=only,
+            complete_through=through,
+            held=held_rows(registry, table, heads, frontier, start, end, only),
         )
     else:
         expected = in_range(complete(expected, table, through), table, start, end, only)

@@ -13,6 +13,7 @@ from headrace.engine.cluster import check_constraints
 from headrace.engine.compaction import live_rows
 from headrace.engine.diff import check_unique, diff_many
 from headrace.engine.overwrite import labels_between
+from headrace.engine.rows_held import FEW_ROWS
 from headrace.engine.table import Table
 from headrace.store.frames import local
 from headrace.store.head import Head
@@ -21,9 +22,6 @@ from headrace.store.schema import DELETE, INSERT, KIND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-FEW_ROWS = 250_000
-"""Rows that a range may hold, or should hold, to be compared in the driver."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.engine.images import source_columns
-from headrace.engine.query import run
+from headrace.engine.query import run, used_columns
+from headrace.engine.restriction import Times, restriction
 from headrace.engine.table import Registry, Table
 from headrace.sources.postgres import Position
 from headrace.spec.partitions import open_range, shape
+from headrace.store.frames import local
 from headrace.store.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def batch_rows(
     end: str | None = None,
     only: Collection[str] | None = None,
     complete_through: str = "",
+    held: Sequence[pa.Table] | None = None,
 ) -> DataFrame:
     """A derived table's SQL over its upstreams at `frontier`, stored columns: hidden ones included.
 
@@ -55,21 +58,53 @@ def batch_rows(
 
     Args:
         complete_through: of the commit that is meant: no partition after it belongs to the table.
+        held: what each reference has for the range, where the driver has it: see `rows_held`.
     """
     low, high = start, end
     if complete_through:
         low, high = start or open_range(table.spec)[0], min(end or complete_through, complete_through)
+    if held is None:
+        inputs = _read(spark, registry, table, frontier, start, end)
+    else:
+        inputs = _given(spark, registry, table, held)
+    bounds = (low, high) if table.plan.partitions.bound else (None, None)
+    rows = run(spark, table.stored_query, inputs, start=bounds[0], end=bounds[1])
+    rows = complete(rows.select(*table.store.schema.stored_names), table, complete_through)
+    rows = in_range(rows, table, start, end, only)
+    return rows if held is None else rows.coalesce(1)  # a few rows need no more than one task
+
+
+def _read(
+    spark: SparkSession,
+    registry: Registry,
+    table: Table,
+    frontier: Mapping[str, int],
+    start: str | None,
+    end: str | None,
+) -> list[DataFrame]:
+    """Each reference's rows at `frontier`, out of files."""
     frames = {
         name: upstream.store.frame(spark, version=frontier.get(str(name), 0)).select(
             *upstream.store.schema.names
         )
         for name, upstream in registry.upstreams(table).items()
     }
-    inputs = [frames[r.upstream] for r in table.spec.references]  # type: ignore[index]
-    bounds = (low, high) if table.plan.partitions.bound else (None, None)
-    rows = run(spark, table.stored_query, inputs, start=bounds[0], end=bounds[1])
-    rows = complete(rows.select(*table.store.schema.stored_names), table, complete_through)
-    return in_range(rows, table, start, end, only)
+    found = []
+    for place, upstream in enumerate(registry.referenced(table)):
+        part = restriction(table, place, upstream.store.schema, start, end, None)
+        # Labels Spark pushes down itself; that a range of them is one of the time it cannot know.
+        rows = frames[upstream.name]
+        found.append(part.applied(rows) if isinstance(part, Times) else rows)
+    return found
+
+
+def _given(
+    spark: SparkSession, registry: Registry, table: Table, held: Sequence[pa.Table]
+) -> list[DataFrame]:
+    return [
+        local(spark, rows, used_columns(table.stored_query, upstream.store.schema.columns))
+        for upstream, rows in zip(registry.referenced(table), held, strict=True)
+    ]
 
 
 def complete(rows: DataFrame, table: Table, complete_through: str) -> DataFrame:

@@ -146,6 +146,11 @@ class Registry:
         """The materialized tables this one reads; empty for stg."""
         return {u: self.tables[u] for u in table.spec.upstreams if not isinstance(u, SourceTable)}
 
+    def referenced(self, table: Table) -> list[Table]:
+        """As `upstreams`, one for each reference of the query, in order of appearance."""
+        named = (r.upstream for r in table.spec.references)
+        return [self.tables[u] for u in named if not isinstance(u, SourceTable)]
+
     def versions(self, table: Table) -> dict[str, int]:
         """The present versions of its upstreams."""
         return {str(name): upstream.store.version for name, upstream in self.upstreams(table).items()}

@@ -98,7 +98,7 @@ def _value(node: exp.Expression, columns: Mapping[str, str]) -> Value:
     if isinstance(node, exp.TimeToStr):
         inner = node.this.this if isinstance(node.this, exp.TimeStrToTime) else node.this
         value = _value(inner, columns)
-        pattern = _pattern(node.args.get("format"))
+        pattern = pattern_of(node)
         is_time = value.pattern is None and columns[value.column] in _TIMES
         if not is_time or not _PATTERN.fullmatch(pattern):
             raise _Refused
@@ -108,10 +108,11 @@ def _value(node: exp.Expression, columns: Mapping[str, str]) -> Value:
     return Value(node.name)
 
 
-def _pattern(node: exp.Expression | None) -> str:
-    """The format as it was written; the parser keeps it in strftime's words."""
+def pattern_of(label: exp.TimeToStr) -> str:
+    """The format as it was written, "" for none: the parser keeps it in strftime's words."""
+    node = label.args.get("format")
     if not isinstance(node, exp.Literal) or not node.is_string:
-        raise _Refused
+        return ""
     text = str(node.this).replace("strict", "")
     for ours, theirs in FIELDS.items():
         text = text.replace(theirs, ours)

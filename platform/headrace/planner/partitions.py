@@ -14,6 +14,7 @@ from sqlglot import exp
 from headrace.planner.affected import optional_output
 from headrace.planner.cells import Cells, cells_of_outputs
 from headrace.planner.facts import QueryFacts, Refusal
+from headrace.planner.label_time import label_time
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full
 from headrace.planner.strategies import affected_keys as keys
 from headrace.spec.model import TableSpec
@@ -29,6 +30,8 @@ class PartitionMap:
     """How the rows that a change touches are run again whole: by partition, else by key, else all."""
     bound: bool = False
     """Whether the text's own parameters may carry a range: they compare nothing but these columns."""
+    time: str | None = None
+    """Where the query makes the labels itself, of one table: the column whose time they are."""
 
     def column(self, reference: int) -> str | None:
         return dict(self.columns).get(reference)
@@ -44,7 +47,8 @@ def partition_map(facts: QueryFacts, spec: TableSpec) -> PartitionMap:
     if isinstance(cells, Refusal):
         narrow = keys.match(facts)
         recompute = Full() if isinstance(narrow, Refusal) else narrow
-        return PartitionMap(refused=tuple((i, cells.reason) for i in references), recompute=recompute)
+        refused = tuple((i, cells.reason) for i in references)
+        return PartitionMap(refused=refused, recompute=recompute, time=label_time(spec))
     columns = {reference: held[0] for reference, held in cells.leaves}
     name = spec.partition_column
     assert name is not None

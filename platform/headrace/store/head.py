@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.store.commits import Commit
 from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
@@ -28,6 +29,11 @@ class Head:
         found = self.index.find(columns, keys)
         found = anti_join(found, self.key, self.tail.keys)
         return pa.concat_tables([found, self.tail.find(columns, keys)]).combine_chunks()
+
+    def where(self, predicate: pc.Expression) -> pa.Table:
+        """Live rows for which the predicate is true, all stored columns."""
+        found = anti_join(self.index.where(predicate), self.key, self.tail.keys)
+        return pa.concat_tables([found, self.tail.rows.filter(predicate)]).combine_chunks()
 
     def read(self) -> pa.Table:
         """All live rows, stored columns: for tables that fit the driver."""

@@ -253,17 +253,24 @@ class SnapshotIndex:
         dataset = ds.FileSystemDataset(fragments, self._schema, self._format, self._filesystem)
         return semi_join(dataset.to_table(filter=predicate).select(self._schema.names), columns, keys)
 
+    def where(self, predicate: pc.Expression) -> pa.Table:
+        """Rows for which the predicate is true. Arrow skips what statistics and partitions tell is not."""
+        self.warm()
+        if (held := RESIDENT.get(self)) is not None:
+            return held.filter(predicate)
+        return self._load([f.fragment for f in self._files], predicate)
+
     def read(self) -> pa.Table:
         """All rows."""
         if (held := RESIDENT.get(self)) is not None:
             return held
         return self._load([f.fragment for f in self._files])
 
-    def _load(self, fragments: list[ds.Fragment]) -> pa.Table:
+    def _load(self, fragments: list[ds.Fragment], predicate: pc.Expression | None = None) -> pa.Table:
         if not fragments:
             return self._schema.empty_table()
         dataset = ds.FileSystemDataset(fragments, self._schema, self._format, self._filesystem)
-        return dataset.to_table().select(self._schema.names)
+        return dataset.to_table(filter=predicate).select(self._schema.names)
 
     def count(self, partitions: Collection[Any] | None) -> int:
         """Rows in these partitions, all where None, from file statistics."""
