@@ -51,7 +51,7 @@ RANGES: list[tuple[str | None, str | None, frozenset[str] | None]] = [
     (None, None, None),
     (HOURS[1], HOURS[2], None),
     (HOURS[0], HOURS[2], frozenset({HOURS[0], HOURS[2]})),
-    (HOURS[2], "9999123123", None),
+    ("0001010100", "9999123123", None),
 ]
 
 

@@ -69,7 +69,7 @@ class Times:
         return moment.replace(tzinfo=_TIMES[self.kind])
 
     def _literal(self, moment: datetime) -> str:
-        return f"{self.kind.upper()} '{moment:%Y-%m-%d %H:%M:%S}'"
+        return f"{self.kind.upper()} '{moment.replace(tzinfo=None).isoformat(sep=' ')}'"
 
 
 def restriction(
