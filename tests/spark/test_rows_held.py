@@ -40,6 +40,12 @@ TIMED = {
         "hour",
         "SELECT date_format(wall, 'yyyyMMddHH') AS hour, max(order_id) AS latest FROM dwd.wall GROUP BY hour",
     ),
+    "dwd/named": layer(  # the time is a name that the query itself gives
+        "dwd.named",
+        "order_id",
+        "SELECT order_id, at + INTERVAL '1' HOUR AS later, date_format(later, 'yyyyMMddHH') AS hour "
+        "FROM dwd.timed",
+    ),
     "dwd/wall": layer(
         "dwd.wall",
         "order_id",

@@ -136,6 +136,10 @@ LABEL = "date_format(created_at, 'yyyyMMddHH')"
         (f"SELECT user_id, {LABEL} AS logdate, sum(amount) AS s FROM dwd.orders GROUP BY 1, 2", "created_at"),
         (f"SELECT {LABEL} AS logdate, max(order_id) AS m FROM dwd.orders GROUP BY logdate", "created_at"),
         (f"SELECT {LABEL} AS logdate, max(order_id) AS m FROM dwd.orders GROUP BY {LABEL}", "created_at"),
+        # A field of a column, and a column of the table by its alias.
+        (f"SELECT order_id, {LABEL.replace('(c', '(meta.c')} AS logdate FROM dwd.orders", None),
+        (f"SELECT order_id, {LABEL.replace('(c', '(o.c')} AS logdate FROM dwd.orders o", "created_at"),
+        (f"SELECT order_id, {LABEL.replace('(c', '(orders.c')} AS logdate FROM dwd.orders", "created_at"),
         # Groups of several labels.
         (f"SELECT user_id, max({LABEL}) AS logdate FROM dwd.orders GROUP BY user_id", None),
         (f"SELECT user_id, min({LABEL}) AS x, '2' AS logdate FROM dwd.orders GROUP BY user_id", None),

@@ -95,7 +95,7 @@ def restriction(
         return Labels(name, start, end, only) if kind == "string" else None
     if time is None:
         return None
-    name, kind = kinds[time.lower()]
+    name, kind = kinds.get(time.lower(), (time, ""))
     if kind not in _TIMES:
         return None
     following = bounds(table.spec, end)[1]

@@ -20,7 +20,8 @@ def label_time(spec: TableSpec) -> str | None:
     from them alone.
 
     Returns:
-        The column as the text writes it; None where the query is none of these.
+        The column as the text writes it, which may be the name of another expression where the table has no
+        such column; None where the query is none of these.
     """
     query = spec.query_ast
     if len(spec.references) != 1 or spec.partition_format is None or not isinstance(query, exp.Select):
@@ -35,15 +36,14 @@ def label_time(spec: TableSpec) -> str | None:
     if len(found) != 1 or not isinstance(found[0], exp.Alias):
         return None
     label = found[0].this
-    column = _time(label, spec.partition_format)
-    return column if column is not None and _groups_by(query, label, found[0]) else None
-
-
-def _time(label: exp.Expression, pattern: str) -> str | None:
-    if not isinstance(label, exp.TimeToStr) or pattern_of(label) != pattern:
+    if not isinstance(label, exp.TimeToStr) or pattern_of(label) != spec.partition_format:
         return None
-    inner = label.this.this if isinstance(label.this, exp.TimeStrToTime) else label.this
-    return inner.name if isinstance(inner, exp.Column) else None
+    time = label.this.this if isinstance(label.this, exp.TimeStrToTime) else label.this
+    if not isinstance(time, exp.Column) or not _groups_by(query, label, found[0]):
+        return None
+    # `a.b` may be a field of a column.
+    qualifiers = [part.name.lower() for part in time.parts[:-1]]
+    return time.name if qualifiers in ([], [spec.references[0].alias.lower()]) else None
 
 
 def _groups_by(query: exp.Select, label: exp.Expression, alias: exp.Alias) -> bool:

@@ -255,7 +255,6 @@ class SnapshotIndex:
 
     def where(self, predicate: pc.Expression) -> pa.Table:
         """Rows for which the predicate is true. Arrow skips what statistics and partitions tell is not."""
-        self.warm()
         if (held := RESIDENT.get(self)) is not None:
             return held.filter(predicate)
         return self._load([f.fragment for f in self._files], predicate)
