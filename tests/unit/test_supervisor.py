@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -117,6 +117,37 @@ def test_a_table_without_a_workflow_is_suspended_and_resumed(scheduled: Schedule
     with pytest.raises(TerminalError, match=r"up to partition '2026112209'.*refresh dws\.result --all"):
         supervisor.resume(None, scheduled.table)
     assert catalog.row(scheduled.table.name).state == "FAILED"
+
+
+class Starting(SimpleNamespace):
+    """A flow that a statement asks for its table while it starts."""
+
+    def start(self, names: Iterable[Any]) -> None:
+        self.active = set(names)
+        self.statement.start()
+        self.statement.join(0.3)  # it has this long to come too early
+
+    def leave(self, name: Any) -> None:
+        self.active.discard(name)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_table_suspended_while_its_flow_starts_stays_suspended(scheduled: Scheduled) -> None:
+    supervisor, catalog, table = scheduled.supervisor, scheduled.catalog, scheduled.table
+
+    def suspend() -> None:
+        catalog.set_desired(table.name, "SUSPENDED")
+        supervisor.suspend(cast("Any", flow), table)
+
+    flow = Starting(name="flow", tables=[table], statement=threading.Thread(target=suspend))
+    supervisor.arrangement.flows.append(cast("Any", flow))
+    supervisor._stop.set()  # none of its threads is to look after the flow
+    supervisor.start()
+    flow.statement.join(10)
+    assert catalog.row(table.name).state == "SUSPENDED"
+    assert not flow.active
 
 
 def test_what_is_declared_is_declared_anew_when_a_calendar_turns(scheduled: Scheduled) -> None:

@@ -117,8 +117,9 @@ class Supervisor:
 
     def start(self) -> None:
         """Start every flow with the tables that are desired to run, then watch."""
-        for flow in self.flows:
-            self._start_flow(flow)
+        with self.arranging:  # the server answers by now: no table is suspended while its flow starts
+            for flow in self.flows:
+                self._start_flow(flow)
         for target in (self._watch, self._compact, self._schedule, self._maintain, self._follow_calendars):
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             thread.start()
@@ -150,12 +151,13 @@ class Supervisor:
         self._retries[key] = _Retry(time.monotonic() + wait, wait)
 
     def suspend(self, flow: Flow | None, table: Table) -> None:
-        if flow is not None:
-            flow.leave(table.name)
-        else:
-            self.refreshes.suspend(table)
-        self._retries.pop(str(table.name), None)
-        self.catalog.observe(table.name, "SUSPENDED")
+        with self.arranging:
+            if flow is not None:
+                flow.leave(table.name)
+            else:
+                self.refreshes.suspend(table)
+            self._retries.pop(str(table.name), None)
+            self.catalog.observe(table.name, "SUSPENDED")
 
     def resume(self, flow: Flow | None, table: Table) -> None:
         """Bring a table back. Raises what keeps it out."""
