@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.table import Table
+from headrace.planner.direct import TIMES
 from headrace.spec.partitions import bounds
-from headrace.store.schema import TableSchema
+from headrace.store.schema import TableSchema, arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_TIMES = {"timestamp": UTC, "timestamp_ntz": None}
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,6 @@ class Labels:
     start: str
     end: str
     only: Collection[str] | None
-
-    def holds(self, label: str | None) -> bool:
-        """Whether rows of this label are among them."""
-        inside = label is not None and self.start <= label <= self.end
-        return inside and (self.only is None or label in self.only)
 
     def predicate(self) -> pc.Expression:
         """For Arrow."""
@@ -56,17 +50,14 @@ class Times:
 
     def predicate(self) -> pc.Expression:
         """For Arrow."""
-        time, kind = pc.field(self.column), pa.timestamp("us", "UTC" if _TIMES[self.kind] else None)
-        inside = time >= pa.scalar(self._in_zone(self.start), kind)
-        return inside if self.end is None else inside & (time < pa.scalar(self._in_zone(self.end), kind))
+        time, kind = pc.field(self.column), arrow_schema(((self.column, self.kind),)).field(0).type
+        inside = time >= pa.scalar(self.start, kind)
+        return inside if self.end is None else inside & (time < pa.scalar(self.end, kind))
 
     def applied(self, rows: DataFrame) -> DataFrame:
         """These of the rows, by Spark, which leaves files unread."""
         rows = rows.where(f"`{self.column}` >= {self._literal(self.start)}")
         return rows if self.end is None else rows.where(f"`{self.column}` < {self._literal(self.end)}")
-
-    def _in_zone(self, moment: datetime) -> datetime:
-        return moment.replace(tzinfo=_TIMES[self.kind])
 
     def _literal(self, moment: datetime) -> str:
         return f"{self.kind.upper()} '{moment.replace(tzinfo=None).isoformat(sep=' ')}'"
@@ -96,7 +87,7 @@ def restriction(
     if time is None:
         return None
     name, kind = kinds.get(time.lower(), (time, ""))
-    if kind not in _TIMES:
+    if kind not in TIMES:
         return None
     following = bounds(table.spec, end)[1]
     endless = following == datetime.max.replace(tzinfo=UTC)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from headrace.engine.compaction import DRIVER_ROWS
+from headrace.engine.overwrite import labels_between
 from headrace.engine.restriction import Labels, Times, restriction
 from headrace.engine.table import Registry, Table
 from headrace.spec.model import TableName
@@ -56,5 +57,6 @@ def held_rows(
 def _fits(head: Head, part: Labels | Times | None, partition: str | None, most: int) -> bool:
     """Whether the driver may look for these rows, by the statistics of the files that it must open."""
     if isinstance(part, Labels) and part.column == partition:
-        return head.index.count({p for p in head.index.partitions if part.holds(p)}) <= most
+        labels = labels_between(head, part.column, part.start, part.end, part.only)
+        return head.index.count(labels) <= most
     return head.index.count(None) <= (most if part is None else DRIVER_ROWS)

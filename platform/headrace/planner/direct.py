@@ -48,7 +48,7 @@ _OPERATORS: dict[type[exp.Expression], str] = {
     exp.GTE: ">=", exp.LTE: "<=", exp.GT: ">", exp.LT: "<", exp.EQ: "=",
 }  # fmt: skip
 _PATTERN = re.compile("(" + "|".join(FIELDS) + r"|[-: ])+")
-_TIMES = ("timestamp", "timestamp_ntz")
+TIMES = ("timestamp", "timestamp_ntz")
 
 
 class _Refused(Exception):
@@ -96,16 +96,21 @@ def _value(node: exp.Expression, columns: Mapping[str, str]) -> Value:
     if isinstance(node, exp.Paren):
         return _value(node.this, columns)
     if isinstance(node, exp.TimeToStr):
-        inner = node.this.this if isinstance(node.this, exp.TimeStrToTime) else node.this
-        value = _value(inner, columns)
+        value = _value(time_of(node), columns)
         pattern = pattern_of(node)
-        is_time = value.pattern is None and columns[value.column] in _TIMES
+        is_time = value.pattern is None and columns[value.column] in TIMES
         if not is_time or not _PATTERN.fullmatch(pattern):
             raise _Refused
         return Value(value.column, pattern)
     if not isinstance(node, exp.Column) or node.name not in columns:
         raise _Refused
     return Value(node.name)
+
+
+def time_of(label: exp.TimeToStr) -> exp.Expression:
+    """What the label is of."""
+    time: exp.Expression = label.this.this if isinstance(label.this, exp.TimeStrToTime) else label.this
+    return time
 
 
 def pattern_of(label: exp.TimeToStr) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from headrace.planner.direct import pattern_of
+from headrace.planner.direct import pattern_of, time_of
 from headrace.spec.model import TableSpec
 
 _CLAUSES = {"expressions", "from_", "where", "group", "having", "distinct"}
@@ -38,7 +38,7 @@ def label_time(spec: TableSpec) -> str | None:
     label = found[0].this
     if not isinstance(label, exp.TimeToStr) or pattern_of(label) != spec.partition_format:
         return None
-    time = label.this.this if isinstance(label.this, exp.TimeStrToTime) else label.this
+    time = time_of(label)
     if not isinstance(time, exp.Column) or not _groups_by(query, label, found[0]):
         return None
     # `a.b` may be a field of a column.
