@@ -66,15 +66,6 @@ def test_the_json_file(tmp_path: Path) -> None:
     assert content["results"][1] == {"name": "n", "value": 2, "unit": "", "bar": "≥ 1", "holds": True}
 
 
-def test_the_table_has_one_line_a_subject(capsys: pytest.CaptureFixture[str]) -> None:
-    results = [Result("q01.strategy", "ROW"), Result("q01.refresh", 0.25, "s"), at_least("equal", 1, 2)]
-    Report("tpch", 1, results).print()
-    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    assert lines[0] == ["strategy", "refresh", "(s)"]
-    assert lines[1] == ["q01", "ROW", "0.25"]
-    assert lines[3] == ["equal", "1", "≥", "2", "NOT", "OK"]
-
-
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Any, list[Options]]]:
     """`headrace bench …` whose suites answer with the given results, and the options they were given."""
@@ -100,6 +91,16 @@ def test_the_command_ends_with_1_where_a_bar_does_not_hold(measured: Any, tmp_pa
     assert ended.exit_code == 1, ended.output
     assert given[0].seed == 3 and given[0].scale == 0.1 and given[0].rounds == 20
     assert set(json.loads(file.read_text())["results"][0]) == RESULT_KEYS
+
+
+def test_the_table_has_one_line_a_subject(measured: Any) -> None:
+    results = [Result("q01.strategy", "ROW"), Result("q01.refresh", 0.25, "s"), at_least("equal", 1, 2)]
+    ended, _ = measured(results, "tpch")
+    lines = [line.split() for line in ended.stdout.splitlines()]
+    assert lines[0] == ["strategy", "refresh", "(s)"]
+    assert lines[1] == ["q01", "ROW", "0.25"]
+    assert lines[2] == []
+    assert lines[4] == ["equal", "1", "≥", "2", "NOT", "OK"]
 
 
 def test_the_command_ends_with_0_where_all_hold(measured: Any) -> None:

@@ -96,15 +96,10 @@ class Report:
             result["value"] = None if result["value"] != result["value"] else result["value"]
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
-    def print(self) -> None:
-        """Results of one subject in one line each, then the plain ones with their bars."""
-        from headrace.cli.output import print_columns
-
+    def tables(self) -> list[tuple[list[str], list[list[Value]]]]:
+        """Headers and rows to print: the results of subjects, if there are any, then the plain ones."""
         headers, rows = by_subject(self.results)
-        if rows:
-            print_columns(headers, rows)
-            print()
-        print_columns(*plain(self.results))
+        return [*([(headers, rows)] if rows else []), plain(self.results)]
 
 
 def by_subject(results: Sequence[Result]) -> tuple[list[str], list[list[Value]]]:

@@ -9,16 +9,27 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import (
-    apply_command,
-    bench_command,
-    errors,
-    follow_command,
-    project_commands,
-    rewind_command,
-    stack_commands,
-    table_commands,
-)
+from headrace.cli._shared import errors
+from headrace.cli.bench import bench
+from headrace.cli.project.apply import apply
+from headrace.cli.project.init import init
+from headrace.cli.project.plan import plan
+from headrace.cli.stack.demo import demo
+from headrace.cli.stack.doctor import doctor
+from headrace.cli.stack.down import down
+from headrace.cli.stack.status import status
+from headrace.cli.stack.up import up
+from headrace.cli.table.changes import changes
+from headrace.cli.table.check import check
+from headrace.cli.table.dead_letters.list import dead_letters_list
+from headrace.cli.table.explain import explain
+from headrace.cli.table.readers import readers
+from headrace.cli.table.refresh import refresh
+from headrace.cli.table.resume import resume
+from headrace.cli.table.rewind import rewind
+from headrace.cli.table.sql import sql
+from headrace.cli.table.suspend import suspend
+from headrace.cli.table.verify import verify
 
 
 class _Group(TyperGroup):
@@ -53,28 +64,28 @@ dead_letters = typer.Typer(
 )
 
 for command in (
-    stack_commands.demo,
-    stack_commands.up,
-    stack_commands.down,
-    stack_commands.status,
-    project_commands.plan,
-    apply_command.apply,
-    table_commands.sql,
-    table_commands.refresh,
-    table_commands.verify,
-    table_commands.explain,
-    follow_command.changes,
-    follow_command.readers,
-    table_commands.suspend,
-    table_commands.resume,
-    table_commands.check,
-    rewind_command.rewind,
-    project_commands.init,
-    stack_commands.doctor,
-    bench_command.bench,
+    demo,
+    up,
+    down,
+    status,
+    plan,
+    apply,
+    sql,
+    refresh,
+    verify,
+    explain,
+    changes,
+    readers,
+    suspend,
+    resume,
+    check,
+    rewind,
+    init,
+    doctor,
+    bench,
 ):
     app.command()(command)
-dead_letters.command("list")(table_commands.dead_letters_list)
+dead_letters.command("list")(dead_letters_list)
 app.add_typer(dead_letters, name="dead-letters")
 
 

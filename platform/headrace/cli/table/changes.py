@@ -1,14 +1,14 @@
-"""changes: a table's changelog, from a version on. readers: who follows it under a name."""
+"""changes: a table's changelog, from a version on."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from headrace.cli.errors import UsageError
-from headrace.cli.options import Json, Project, Table, open_client
-from headrace.cli.output import cell, note, print_columns, print_json, records
+from headrace.cli._shared.errors import UsageError
+from headrace.cli._shared.options import Project, Table, open_client
+from headrace.cli._shared.output import cell, print_json, records
 from headrace.subscription import batches
 
 
@@ -60,29 +60,3 @@ def _start(text: str | None) -> int | Literal["snapshot", "latest"] | None:
         case _ if text.isdecimal():
             return int(text)
     raise UsageError(f"--from {text}: a version (0, 1, …), `snapshot` or `latest`")
-
-
-def readers(
-    table: Annotated[str | None, typer.Argument(metavar="[T]", show_default=False, help="A table.")] = None,
-    drop: Annotated[
-        str | None,
-        typer.Option("--drop", metavar="NAME", show_default=False, help="Forget this reader of T."),
-    ] = None,
-    project: Project = None,
-    as_json: Json = False,
-) -> None:
-    """List who follows a table under a name (`changes --reader`), and how far behind."""
-    if drop is not None and table is None:
-        raise UsageError("--drop needs the reader's table: `headrace readers T --drop NAME`")
-    with open_client(project) as client:
-        if drop is not None:
-            quoted = drop.replace("'", "''")
-            client.run(f"DROP READER '{quoted}' ON {table}")
-            note(f"{table}: reader {drop} is forgotten")
-            return
-        found: list[dict[str, Any]] = client.run(f"SHOW READERS {table or ''}").result
-    if as_json:
-        print_json(found)
-        return
-    names = ("table", "reader", "position", "behind", "progressed_at", "expired")
-    print_columns(names, [[row[name] for name in names] for row in found])

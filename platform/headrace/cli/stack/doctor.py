@@ -1,4 +1,4 @@
-"""What `headrace doctor` looks at."""
+"""doctor: what the stack needs of this machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import typer
+
+from headrace.cli._shared.errors import FAILED
+from headrace.cli._shared.options import Json, Project, load_settings
+from headrace.cli._shared.output import print_columns, print_json
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -14,6 +19,22 @@ if TYPE_CHECKING:
 
 _DISK_BYTES = 4 * 2**30
 _MEMORY_BYTES = 6 * 2**30
+
+
+def doctor(project: Project = None, as_json: Json = False) -> None:
+    """Check what the stack needs of this machine.
+
+    Java, JVM artifacts, ports, disk, memory, layer files. Ends with 1 where something is amiss.
+    """
+    findings = diagnose(load_settings(project))
+    if as_json:
+        print_json([{"check": f.check, "ok": f.ok, "detail": f.detail} for f in findings])
+    else:
+        print_columns(
+            ("check", "", "detail"), [(f.check, "ok" if f.ok else "NOT OK", f.detail) for f in findings]
+        )
+    if not all(f.ok for f in findings):
+        raise typer.Exit(FAILED)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""init, plan: a project's files, without any service."""
+"""init: a new project."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.apply_command import show_changes
-from headrace.cli.errors import UsageError
-from headrace.cli.options import Json, Project, load_settings
-from headrace.cli.output import note, print_columns, print_json
+from headrace.cli._shared.errors import UsageError
+from headrace.cli._shared.output import note
 
 _SETTINGS = """\
 # Settings of this project; every one can also be given as HEADRACE_<NAME> in the environment.
@@ -39,30 +37,3 @@ def init(
         "a layers/stg/<table>.sql for each of its tables, then "
         f"`headrace plan --project {directory}`"
     )
-
-
-def plan(project: Project = None, as_json: Json = False) -> None:
-    """Check the layer files and plan every table.
-
-    Lists each table with its mode and strategy, and what differs from what was applied last. Starts nothing.
-    """
-    from headrace.cli.planning import plan_project
-
-    planned = plan_project(load_settings(project))
-    if as_json:
-        tables = [t.as_dict() for t in planned.tables]
-        print_json({"tables": tables, "notes": planned.notes, "changes": planned.changes})
-        return
-    print_columns(
-        ("table", "mode", "strategy", "freshness", "partitioned by", "reads"),
-        [
-            (t.table, t.mode, t.strategy, t.freshness, t.partitioned_by, ", ".join(t.reads))
-            for t in planned.tables
-        ],
-    )
-    for line in planned.notes:
-        note(f"note: {line}")
-    if planned.changes:
-        print()
-        show_changes(planned.changes)
-        note("Next: `headrace apply` does it")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.output import duration
+from headrace.cli._shared.output import duration
 from headrace.declared import load_declared, waiting_changes
 from headrace.errors import TransientError, UnknownName
 from headrace.planner import Plan, analyze

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from headrace.cli import progress
-from headrace.cli.cascade import show_refreshed
-from headrace.cli.options import Json, Project, open_client
-from headrace.cli.output import note, print_columns, print_json
-from headrace.cli.parity import show_parity
+from headrace.cli._shared import progress
+from headrace.cli._shared.options import Json, Project, open_client
+from headrace.cli._shared.output import note, print_json
+from headrace.cli._shared.parity import show_parity
+from headrace.cli._shared.tables import show_changes, show_refreshed
 
 
 def apply(
@@ -44,22 +44,3 @@ def apply(
         if any(t["refreshed"] is not None for t in result["tables"]):
             show_refreshed(result["tables"])
         note(f"applied in {result['seconds']:.1f} s")
-
-
-def show_changes(tables: list[dict[str, Any]]) -> None:
-    """What is to change, a line a table."""
-    if not tables:
-        note("nothing differs from what was applied last")
-        return
-    rows = [
-        (
-            t["table"],
-            t["change"],
-            ", ".join(t["what"]) + ("; begins again" if t.get("begins_again") else ""),
-            t["partitions"] or "",
-            f"{t['bytes']:,}",
-            ", ".join(t["downstream"]),
-        )
-        for t in tables
-    ]
-    print_columns(("table", "change", "of", "partitions", "bytes", "downstream"), rows)

@@ -1,4 +1,4 @@
-"""`headrace rewind`: a table, and what came of its later rows, back to how it was."""
+"""rewind: a table, and what came of its later rows, back to how it was."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import progress
-from headrace.cli.errors import UsageError
-from headrace.cli.options import Json, Project, Table, open_client
-from headrace.cli.output import note, print_columns, print_json
+from headrace.cli._shared.errors import UsageError
+from headrace.cli._shared.options import Json, Project, Table
+from headrace.cli._shared.output import note, print_columns, print_json
+from headrace.cli._shared.progress import run_statement
 
 
 def rewind(
@@ -41,8 +41,7 @@ def rewind(
     to = f"VERSION {to_version}" if to_version is not None else f"TIMESTAMP '{to_time}'"
     text = f"ALTER MATERIALIZED TABLE {table} REWIND TO {to}"
     text += (" CASCADE" if cascade else "") + (" DRY RUN" if dry_run else "")
-    with open_client(project) as client:
-        result = progress.run(client, text).result
+    result = run_statement(project, text)
     if as_json:
         print_json(result)
         return

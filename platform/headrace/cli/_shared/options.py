@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from headrace.cli.errors import UsageError
+from headrace.cli._shared.errors import UsageError
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.errors import FAILED
-from headrace.cli.options import Project, load_settings
-from headrace.cli.output import note
+from headrace.cli._shared.errors import FAILED
+from headrace.cli._shared.options import Project, load_settings
+from headrace.cli._shared.output import note, print_columns
 
 
 def bench(
@@ -50,7 +50,10 @@ def bench(
     options = suites.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()))
     with termination_as_interrupt():
         report = suites.run(suite, settings, options, note)
-    report.print()
+    for number, (headers, lines) in enumerate(report.tables()):
+        if number:
+            print()
+        print_columns(headers, lines)
     if json_file is not None:
         report.write(json_file)
     if not report.holds:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from headrace.cli._shared.options import open_client
+from headrace.cli._shared.output import note
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headrace.gateway.client import GatewayClient, OnProgress
     from headrace.results import Statement
+    from headrace.services.status import ServiceName
 
 _STEP = 10  # per cent between two plain lines of the same message
 
@@ -18,6 +24,12 @@ def run(client: GatewayClient, sql: str) -> Statement:
     """Run a statement with its progress shown. Raises where it fails; Ctrl-C cancels it."""
     with _follower() as follow:
         return client.run(sql, follow)
+
+
+def run_statement(project: Path | None, sql: str) -> Any:
+    """The result of one statement, run at the project's warehouse server with its progress shown."""
+    with open_client(project) as client:
+        return run(client, sql).result
 
 
 @contextmanager
@@ -52,3 +64,8 @@ class PlainLines:
         if statement.message and now != self._seen:
             self._seen = now
             print(text(statement), file=sys.stderr, flush=True)
+
+
+def show_service(service: ServiceName, message: str) -> None:
+    """One step of a service that starts or stops."""
+    note(f"{service:<18} {message}")

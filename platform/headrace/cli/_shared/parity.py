@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.cli.output import print_columns
+from headrace.cli._shared.output import print_columns
 
 
 def show_parity(results: list[dict[str, Any]]) -> None:

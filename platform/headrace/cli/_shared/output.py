@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.gateway.encoding import encode
 
@@ -62,11 +62,23 @@ def records(rows: pa.Table) -> list[dict[str, object]]:
     """The rows as objects. Refuses two columns of one name, as an object can hold only one of them."""
     names = rows.column_names
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        from headrace.cli.errors import UsageError
+        from headrace.cli._shared.errors import UsageError
 
         raise UsageError(f"two columns are named `{twice[0]}`: give one of them an alias")
     found: list[dict[str, object]] = rows.to_pylist()
     return found
+
+
+def print_result(result: Any) -> None:
+    """A statement's result: columns where it has some, else JSON."""
+    if isinstance(result, list) and all(isinstance(r, dict) for r in result):
+        headers = list(dict.fromkeys(key for r in result for key in r))
+        print_columns(headers, [[r.get(h) for h in headers] for r in result])
+        note(f"({len(result):,} row{'' if len(result) == 1 else 's'})")
+    elif isinstance(result, dict):
+        print_columns(("", ""), list(result.items()))
+    else:
+        print_json(result)
 
 
 def duration(seconds: float | None) -> str:

@@ -1,4 +1,4 @@
-"""What `headrace status` sees and how it shows it."""
+"""status: the services and the tables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.output import cell, duration, note, print_columns
+import typer
+
+from headrace.cli._shared.errors import FAILED, UNREACHABLE
+from headrace.cli._shared.options import Json, Project, load_settings
+from headrace.cli._shared.output import cell, duration, note, print_columns, print_json
 from headrace.errors import HeadraceError
-from headrace.gateway.client import GatewayClient
-from headrace.services.stack import Stack
 
 if TYPE_CHECKING:
     from headrace.results import TableStatus
@@ -19,8 +21,25 @@ if TYPE_CHECKING:
 _HALTED = ("FAILED", "NEEDS RESYNC")
 
 
+def status(project: Project = None, as_json: Json = False) -> None:
+    """Show services and tables.
+
+    Of each table: mode, state, strategy, declared and measured freshness, rows, version, lag, last error.
+    Ends with 1 where a service or table is not well, with 3 where the warehouse server does not answer.
+    """
+    seen = _look(load_settings(project))
+    if as_json:
+        print_json(seen.as_dict())
+    else:
+        _show(seen)
+    if seen.tables is None:
+        raise typer.Exit(UNREACHABLE)
+    if not seen.well:
+        raise typer.Exit(FAILED)
+
+
 @dataclass(frozen=True)
-class Overview:
+class _Overview:
     """`tables` is None where the warehouse server does not answer; `error` says why."""
 
     project: str
@@ -42,8 +61,11 @@ class Overview:
         }
 
 
-def look(settings: Settings) -> Overview:
+def _look(settings: Settings) -> _Overview:
     """Ask the supervisor and the warehouse server, at the same time."""
+    from headrace.gateway.client import GatewayClient
+    from headrace.services.stack import Stack
+
     with ThreadPoolExecutor(max_workers=1) as pool, GatewayClient(settings, timeout=15) as client:
         services = pool.submit(Stack(settings).status)
         tables, error = None, None
@@ -51,10 +73,10 @@ def look(settings: Settings) -> Overview:
             tables = client.status()
         except HeadraceError as e:
             error = str(e)
-        return Overview(str(settings.project), services.result(), tables, error)
+        return _Overview(str(settings.project), services.result(), tables, error)
 
 
-def show(seen: Overview) -> None:
+def _show(seen: _Overview) -> None:
     """Two tables for a person."""
     print_columns(
         ("service", "state", "pid", "port", "memory", "detail"),

@@ -1,0 +1,34 @@
+"""plan: what a project's files say, without any service."""
+
+from __future__ import annotations
+
+from headrace.cli._shared.options import Json, Project, load_settings
+from headrace.cli._shared.output import note, print_columns, print_json
+from headrace.cli._shared.tables import show_changes
+
+
+def plan(project: Project = None, as_json: Json = False) -> None:
+    """Check the layer files and plan every table.
+
+    Lists each table with its mode and strategy, and what differs from what was applied last. Starts nothing.
+    """
+    from headrace.cli._shared.planning import plan_project
+
+    planned = plan_project(load_settings(project))
+    if as_json:
+        tables = [t.as_dict() for t in planned.tables]
+        print_json({"tables": tables, "notes": planned.notes, "changes": planned.changes})
+        return
+    print_columns(
+        ("table", "mode", "strategy", "freshness", "partitioned by", "reads"),
+        [
+            (t.table, t.mode, t.strategy, t.freshness, t.partitioned_by, ", ".join(t.reads))
+            for t in planned.tables
+        ],
+    )
+    for line in planned.notes:
+        note(f"note: {line}")
+    if planned.changes:
+        print()
+        show_changes(planned.changes)
+        note("Next: `headrace apply` does it")
