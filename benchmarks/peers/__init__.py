@@ -1,1 +1,1 @@
-"""Other systems that keep the chain of `headrace.bench.contender`, one package each."""
+"""Other systems that keep the chain of `benchmarks.live.contender`, one package each."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.bench.contender import DWD, DWS, STG
+from benchmarks.live.contender import DWD, DWS, STG
 
 KEYS = {STG: ("order_id",), DWD: ("order_id",), DWS: ("user_id", "logdate")}
 

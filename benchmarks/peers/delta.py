@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 
-from headrace.bench.contender import Commit
+from benchmarks.live.contender import Commit
 
 FEED = ("_change_type", "__is_cdc")
 """Columns of the change data feed's files, beside the table's own."""

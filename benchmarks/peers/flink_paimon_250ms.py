@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from benchmarks.peers.flink_paimon import FlinkPaimon
 from headrace.settings import Settings
-from peers.flink_paimon import FlinkPaimon
 
 
 def contender(settings: Settings) -> FlinkPaimon:

@@ -8,13 +8,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.bench.contender import TABLES, Source, Tell
+from benchmarks.live.contender import TABLES, Source, Tell
+from benchmarks.peers.delta import LoggedTable
+from benchmarks.peers.processes import Processes, tail
+from benchmarks.peers.started import Started
 from headrace.errors import TerminalError
 from headrace.services import runtime
 from headrace.settings import Settings
-from peers.delta import LoggedTable
-from peers.processes import Processes, tail
-from peers.started import Started
 
 START_SECONDS = 300
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from headrace.bench.contender import Commit
-from peers.processes import Processes
+from benchmarks.live.contender import Commit
+from benchmarks.peers.processes import Processes
 
 
 class Table(Protocol):

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from headrace.bench import suites
-from headrace.bench.incremental import MIX, mix
-from headrace.bench.orders import Orders
-from headrace.bench.report import Report, Result, at_least, at_most, less_than
-from headrace.bench.suites import Options
-from headrace.bench.tpch import Query, _results
-from headrace.bench.tpch_changes import COUNTS, Change, Changes
-from headrace.bench.tpch_data import KEYS
+from benchmarks import runner
+from benchmarks.data.orders import Orders
+from benchmarks.data.tpch import KEYS
+from benchmarks.data.tpch_changes import COUNTS, Change, Changes
+from benchmarks.report import Report, Result, at_least, at_most, less_than
+from benchmarks.runner import Options
+from benchmarks.suites.incremental import MIX, mix
+from benchmarks.suites.tpch import Query, _results
 from headrace.cli.main import app
 from headrace.errors import UnknownName
 from headrace.planner import analyze
@@ -74,12 +74,12 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., t
         given: list[Options] = []
 
         def run(name: str, settings: object, options: Options, tell: object) -> Report:
-            suites.find(name)
+            runner.find(name)
             given.append(options)
             return Report(name, options.seed, results)
 
         (tmp_path / "layers").mkdir(exist_ok=True)
-        monkeypatch.setattr(suites, "run", run)
+        monkeypatch.setattr(runner, "run", run)
         return CliRunner().invoke(app, ["bench", *arguments, "--project", str(tmp_path)]), given
 
     return invoke
@@ -113,7 +113,7 @@ def test_an_unknown_suite_is_named(measured: Any) -> None:
     ended, _ = measured([], "tpc")
     assert ended.exit_code == 2 and "did you mean `tpch`" in ended.stderr
     with pytest.raises(UnknownName):
-        suites.find("tpc")
+        runner.find("tpc")
 
 
 # --- TPC-H
@@ -133,7 +133,7 @@ COLUMNS = {
 
 
 def test_every_query_loads_and_none_is_refused() -> None:
-    project = load_project(suites.project_files("tpch"))
+    project = load_project(runner.project_files("tpch"))
     columns: dict[Any, tuple[str, ...]] = {s: tuple(COLUMNS[s.table].split()) for s in project.sources()}
     columns |= check_columns(project, columns)
     keys: dict[Any, tuple[str, ...]] = {s: KEYS[s.table] for s in project.sources()}
@@ -237,6 +237,15 @@ def test_a_tenth_of_the_history_is_whole_hours(rows: int, hours: int) -> None:
     assert (shape.label(0), shape.label(25)) == ("2026010100", "2026010201")
 
 
+def test_an_installed_package_says_where_the_benchmarks_are(
+    measured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.settings.checkout", lambda: None)
+    ended, given = measured([at_least("n", 1, 1)], "tpch")
+    assert ended.exit_code == 1 and given == []
+    assert "in a clone of the repository: `./headrace bench tpch`" in ended.stderr
+
+
 def test_a_terminated_bench_stops_what_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = []
 
@@ -247,7 +256,7 @@ def test_a_terminated_bench_stops_what_it_started(monkeypatch: pytest.MonkeyPatc
         finally:
             stopped.append("its services")
 
-    monkeypatch.setattr(suites, "run", run)
+    monkeypatch.setattr(runner, "run", run)
     before = signal.getsignal(signal.SIGTERM)
     assert CliRunner().invoke(app, ["bench", "freshness"]).exit_code != 0
     assert stopped == ["its services"]

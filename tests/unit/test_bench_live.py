@@ -15,12 +15,13 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headrace.bench import first_load, freshness, race, snapshot, throughput
-from headrace.bench.compared import against, exact
-from headrace.bench.contender import DWS, PEERS, TABLES, Commit, Contender, peer
-from headrace.bench.race import Race, Score, of_contender
-from headrace.bench.report import Result
-from headrace.bench.suites import Bench
+from benchmarks.live import first_load, race
+from benchmarks.live.compared import against, exact
+from benchmarks.live.contender import DWS, PEERS, TABLES, Commit, Contender, peer
+from benchmarks.live.race import Race, Score, of_contender
+from benchmarks.report import Result
+from benchmarks.runner import Bench
+from benchmarks.suites import freshness, snapshot, throughput
 from headrace.demo.multisets import Comparison
 from headrace.errors import TerminalError
 from headrace.services.scratch import free_ports, scratch_settings
@@ -248,7 +249,7 @@ def test_a_contender_that_paused_is_measured_to_the_commit_that_makes_it_right(
 def test_each_contender_has_a_connector_of_its_own() -> None:
     root = checkout()
     assert root is not None
-    [file] = (root / "benchmarks" / "chain" / "deploy" / "connectors").glob("*.json")
+    [file] = (root / "benchmarks" / "projects" / "chain" / "deploy" / "connectors").glob("*.json")
     template = ConnectorFile.read(file)
     own = of_contender(template, "other")
     assert own.name == "other" and own.topics() == ["other.public.orders"]

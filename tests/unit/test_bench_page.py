@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from headrace.bench.page import main, page
-from headrace.bench.report import Report, Result, at_most
+from benchmarks.page import main, page
+from benchmarks.report import Report, Result, at_most
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyspark
 import yaml
 
-from headrace.bench.contender import Commit, Source, Tell
+from benchmarks.live.contender import Commit, Source, Tell
+from benchmarks.peers.processes import tail
 from headrace.errors import TerminalError
 from headrace.services import runtime
 from headrace.settings import Settings
-from peers.processes import tail
 
 PIPELINE = Path(__file__).with_name("pipeline.py")
 TRY_SECONDS = 300

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from string import Template
 
-from headrace.bench.contender import TABLES, Source, Tell
+from benchmarks.live.contender import TABLES, Source, Tell
+from benchmarks.peers.changes import KEYS
+from benchmarks.peers.flink_paimon.cluster import Cluster
+from benchmarks.peers.flink_paimon.install import install
+from benchmarks.peers.flink_paimon.paimon import PaimonTable
+from benchmarks.peers.processes import Processes
+from benchmarks.peers.started import Started
 from headrace.settings import Settings
-from peers.changes import KEYS
-from peers.flink_paimon.cluster import Cluster
-from peers.flink_paimon.install import install
-from peers.flink_paimon.paimon import PaimonTable
-from peers.processes import Processes
-from peers.started import Started
 
 FOLDER = Path(__file__).parent
 

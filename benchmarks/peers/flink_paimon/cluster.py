@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import yaml
 
+from benchmarks.peers.processes import Processes, tail
 from headrace.errors import TerminalError
 from headrace.services.java import find_java
 from headrace.services.scratch import free_ports
 from headrace.settings import LOOPBACK
-from peers.processes import Processes, tail
 
 FOLDER = Path(__file__).parent
 SLOTS = 4

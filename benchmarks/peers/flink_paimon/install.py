@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from headrace.bench.contender import Tell
+from benchmarks.live.contender import Tell
 from headrace.errors import TransientError
 from headrace.services import runtime
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.bench.contender import Commit
-from peers.changes import last_of_each
-from peers.flink_paimon import avro
+from benchmarks.live.contender import Commit
+from benchmarks.peers.changes import last_of_each
+from benchmarks.peers.flink_paimon import avro
 
 KIND, SEQUENCE = "_VALUE_KIND", "_SEQUENCE_NUMBER"
 INSERT, UPDATE_AFTER = 0, 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.peers.spark import SparkPeer
 from headrace.settings import Settings
-from peers.spark import SparkPeer
 
 SETTLE_SECONDS = 60.0
 

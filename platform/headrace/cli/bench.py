@@ -10,6 +10,7 @@ import typer
 from headrace.cli._shared.errors import FAILED
 from headrace.cli._shared.options import Project, load_settings
 from headrace.cli._shared.output import note, print_columns
+from headrace.errors import TerminalError
 
 
 def bench(
@@ -42,14 +43,21 @@ def bench(
     Runs in a Spark application and a warehouse of its own; nothing else need run, and nothing else should.
     Prints a table. Ends with 1 where a bar does not hold.
     """
-    from headrace.bench import suites
-    from headrace.services.termination import termination_as_interrupt
+    from headrace.settings import checkout
 
     settings = load_settings(project)
+    if checkout() is None:
+        raise TerminalError(
+            "benchmarks are part of headrace's repository, and this is an installed package. "
+            f"Next, in a clone of the repository: `./headrace bench {suite}`"
+        )
+    from benchmarks import runner
+    from headrace.services.termination import termination_as_interrupt
+
     cache = settings.state / "bench"
-    options = suites.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()))
+    options = runner.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()))
     with termination_as_interrupt():
-        report = suites.run(suite, settings, options, note)
+        report = runner.run(suite, settings, options, note)
     for number, (headers, lines) in enumerate(report.tables()):
         if number:
             print()

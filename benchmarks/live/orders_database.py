@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from headrace.bench.contender import DWD, DWS, STG
+from benchmarks.live.contender import DWD, DWS, STG
 from headrace.demo.multisets import Comparison, compare, tuples
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from headrace.bench.report import Report, Result
-from headrace.errors import TerminalError, UnknownName, did_you_mean
-from headrace.settings import Settings, checkout
+from benchmarks.report import Report, Result
+from headrace.errors import UnknownName, did_you_mean
+from headrace.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUITES = {
-    name: f"headrace.bench.{name}"
+    name: f"benchmarks.suites.{name}"
     for name in (
         "snapshot",
         "freshness",
@@ -95,11 +95,8 @@ def find(name: str) -> Suite:
 
 
 def project_files(suite: str) -> Path:
-    """The layer files of a suite. Raises TerminalError where headrace runs from a wheel without them."""
-    root = checkout()
-    if root is None or not (root / "benchmarks" / suite).is_dir():
-        raise TerminalError(f"benchmarks/{suite} is part of headrace's repository: run the suite from there")
-    return root / "benchmarks" / suite
+    """The layer files that a suite runs."""
+    return Path(__file__).parent / "projects" / suite
 
 
 def run(name: str, settings: Settings, options: Options, tell: Callable[[str], None]) -> Report:

@@ -1,6 +1,6 @@
 """The page of figures: what the last run of every suite measured, from the JSON files it wrote.
 
-`python -m headrace.bench.page docs/figures` writes `docs/figures.md` from `docs/figures/*.json`. Plots are
+`python -m benchmarks.page docs/figures` writes `docs/figures.md` from `docs/figures/*.json`. Plots are
 Mermaid charts, which GitHub and most viewers of Markdown draw.
 """
 
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.bench.report import Result, Value, by_subject, plain
-from headrace.bench.suites import SUITES
+from benchmarks.report import Result, Value, by_subject, plain
+from benchmarks.runner import SUITES
 
 HEAD = """# Figures
 
 What the last run of every suite of `headrace bench` measured; [benchmarks.md](benchmarks.md) says what each
-value is and how it is taken. `python -m headrace.bench.page docs/figures` writes this page from the JSON
+value is and how it is taken. `python -m benchmarks.page docs/figures` writes this page from the JSON
 files in that folder: nothing here was typed. Bars that do not hold say so.
 """
 LABEL_CHARACTERS = 14

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from headrace.bench.contender import Contender, peer
-from headrace.bench.headrace import Headrace
-from headrace.bench.orders_database import OrdersDatabase
-from headrace.bench.race import Race, Score, of_contender
-from headrace.bench.suites import Bench, project_files
+from benchmarks.live.contender import Contender, peer
+from benchmarks.live.headrace import Headrace
+from benchmarks.live.orders_database import OrdersDatabase
+from benchmarks.live.race import Race, Score, of_contender
+from benchmarks.runner import Bench, project_files
 from headrace.errors import HeadraceError
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack

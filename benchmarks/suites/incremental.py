@@ -12,13 +12,14 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from headrace.bench import choices, orders
-from headrace.bench.choices import AUTO, FULL, INCREMENTAL, Way
-from headrace.bench.large import ORDERS, SUMS, append_orders, open_large
-from headrace.bench.orders import Orders
-from headrace.bench.report import Result, at_least, at_most, less_than
-from headrace.bench.suites import Bench, project_files
-from headrace.bench.warehouse import Warehouse
+from benchmarks.data import orders
+from benchmarks.data.large import ORDERS, SUMS, append_orders, open_large
+from benchmarks.data.orders import Orders
+from benchmarks.in_process import choices
+from benchmarks.in_process.choices import AUTO, FULL, INCREMENTAL, Way
+from benchmarks.in_process.warehouse import Warehouse
+from benchmarks.report import Result, at_least, at_most, less_than
+from benchmarks.runner import Bench, project_files
 from headrace.engine.parity import verify_batch
 from headrace.engine.table import Table
 
@@ -130,7 +131,7 @@ class _Bench:
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     options, directory = bench.options, bench.directory
     shape = Orders(options.rows or ROWS)
     _write_project(directory)

@@ -1,4 +1,4 @@
-"""headrace itself as a contender: its warehouse server over the layers of `benchmarks/chain`."""
+"""headrace itself as a contender: its warehouse server over the layers of `benchmarks/projects/chain`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.bench.contender import DWD, DWS, STG, Commit, Source, Tell
+from benchmarks.live.contender import DWD, DWS, STG, Commit, Source, Tell
 from headrace.gateway.client import GatewayClient
 from headrace.services.stack import Stack
 from headrace.store.commits import log_versions, read_commit

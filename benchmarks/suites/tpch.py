@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from headrace.bench import feed
-from headrace.bench.report import Result, at_least
-from headrace.bench.suites import Bench, project_files
-from headrace.bench.tpch_changes import Changes
-from headrace.bench.tpch_data import KEYS, generate, source_schema
-from headrace.bench.warehouse import RUN, Warehouse, open_warehouse
+from benchmarks.data.tpch import KEYS, generate, source_schema
+from benchmarks.data.tpch_changes import Changes
+from benchmarks.in_process import feed
+from benchmarks.in_process.warehouse import RUN, Warehouse, open_warehouse
+from benchmarks.report import Result, at_least
+from benchmarks.runner import Bench, project_files
 from headrace.engine.advance import advance
 from headrace.engine.parity import verify_batch
 from headrace.engine.table import Delta, Table
@@ -54,7 +54,7 @@ class Query:
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     spark, directory, options, tell = bench.spark, bench.directory, bench.options, bench.tell
     data = generate(options.cache, options.scale)
     shutil.copytree(project_files("tpch"), directory / "project")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from headrace.bench.compared import against, exact
-from headrace.bench.contender import DWD
-from headrace.bench.headrace import Headrace
-from headrace.bench.live import scores
-from headrace.bench.race import Race
-from headrace.bench.report import Result, at_most
-from headrace.bench.suites import Bench
+from benchmarks.live.compared import against, exact
+from benchmarks.live.contender import DWD
+from benchmarks.live.headrace import Headrace
+from benchmarks.live.race import Race
+from benchmarks.live.scores import scores
+from benchmarks.report import Result, at_most
+from benchmarks.runner import Bench
 
 WARM_UP_SECONDS, SECONDS = 60.0, 60.0
 P50_BAR, P99_BAR = 1.5, 3.0
@@ -19,7 +19,7 @@ BARS = {"flink_paimon": 1.0}
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     found = scores(bench, _measure)
     results = []
     for score in found:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from headrace.bench import feed
+from benchmarks.in_process import feed
 from headrace.engine.advance import SMALL
 from headrace.engine.diff import count_kinds
 from headrace.engine.kept import Kept

@@ -14,13 +14,13 @@ from statistics import median
 
 import psycopg
 
-from headrace.bench.contender import STG
-from headrace.bench.headrace import NAMES
-from headrace.bench.live import ROWS
-from headrace.bench.orders_database import OrdersDatabase
-from headrace.bench.race import of_contender
-from headrace.bench.report import Result, at_least, at_most, spread
-from headrace.bench.suites import Bench, project_files
+from benchmarks.live.contender import STG
+from benchmarks.live.headrace import NAMES
+from benchmarks.live.orders_database import OrdersDatabase
+from benchmarks.live.race import of_contender
+from benchmarks.live.scores import ROWS
+from benchmarks.report import Result, at_least, at_most, spread
+from benchmarks.runner import Bench, project_files
 from headrace.demo.waiting import wait_for
 from headrace.errors import TerminalError
 from headrace.gateway.client import GatewayClient

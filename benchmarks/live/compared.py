@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headrace.bench.race import Score
-from headrace.bench.report import Result, at_most
+from benchmarks.live.race import Score
+from benchmarks.report import Result, at_most
 
 
 def exact(scores: Sequence[Score]) -> list[Result]:

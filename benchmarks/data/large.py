@@ -1,13 +1,13 @@
-"""The project of `benchmarks/incremental`: a large table of orders, and a sum by user and hour over it."""
+"""The tables of `projects/incremental`: a large one of orders, and a sum by user and hour over it."""
 
 from __future__ import annotations
 
 import shutil
 
-from headrace.bench import feed
-from headrace.bench.orders import Orders
-from headrace.bench.suites import Bench, project_files
-from headrace.bench.warehouse import Warehouse, open_warehouse
+from benchmarks.data.orders import Orders
+from benchmarks.in_process import feed
+from benchmarks.in_process.warehouse import Warehouse, open_warehouse
+from benchmarks.runner import Bench, project_files
 from headrace.sources.postgres import SourceSchema
 from headrace.sources.types import column
 from headrace.spec.model import SourceTable

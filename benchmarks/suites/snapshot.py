@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from headrace.bench.compared import against, exact
-from headrace.bench.contender import DWS
-from headrace.bench.first_load import first_loads
-from headrace.bench.live import scores
-from headrace.bench.report import Result
-from headrace.bench.suites import Bench
+from benchmarks.live.compared import against, exact
+from benchmarks.live.contender import DWS
+from benchmarks.live.first_load import first_loads
+from benchmarks.live.scores import scores
+from benchmarks.report import Result
+from benchmarks.runner import Bench
 
 BARS = {"flink_paimon": 1.0}
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     found = scores(bench, lambda race: None)
     results = [
         result

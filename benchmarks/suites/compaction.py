@@ -7,11 +7,11 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
-from headrace.bench import feed
-from headrace.bench.large import ORDERS, load_large
-from headrace.bench.report import Result, at_least, at_most, spread
-from headrace.bench.suites import Bench
-from headrace.bench.warehouse import COMPACT_AFTER, RUN
+from benchmarks.data.large import ORDERS, load_large
+from benchmarks.in_process import feed
+from benchmarks.in_process.warehouse import COMPACT_AFTER, RUN
+from benchmarks.report import Result, at_least, at_most, spread
+from benchmarks.runner import Bench
 from headrace.engine.compaction import compact
 from headrace.engine.table import Table
 
@@ -28,7 +28,7 @@ ALL, NEWEST = "all hours", "newest hour"
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     warehouse, shape = load_large(bench, ROWS)
     table, spark = warehouse.table(ORDERS), warehouse.sessions.batch
     warehouse.compact(after=0)

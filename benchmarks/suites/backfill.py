@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from headrace.bench import choices
-from headrace.bench.choices import FULL
-from headrace.bench.large import ORDERS, SUMS, load_large
-from headrace.bench.report import Result, at_least, at_most, spread
-from headrace.bench.suites import Bench
-from headrace.bench.warehouse import RUN, Warehouse
+from benchmarks.data.large import ORDERS, SUMS, load_large
+from benchmarks.in_process import choices
+from benchmarks.in_process.choices import FULL
+from benchmarks.in_process.warehouse import RUN, Warehouse
+from benchmarks.report import Result, at_least, at_most, spread
+from benchmarks.runner import Bench
 from headrace.engine.backfill import backfill
 from headrace.engine.parity import verify_batch
 from headrace.progress import Progress
@@ -31,7 +31,7 @@ GROUP BY user_id, hour
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     warehouse, shape = load_large(bench, ROWS)
     table, spark = warehouse.table(SUMS), warehouse.sessions.batch
     choices.refresh(warehouse, table, {}, FULL)

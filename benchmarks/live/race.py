@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from headrace.bench.contender import DWS, TABLES, Contender, Source, Tell
-from headrace.bench.headrace import Headrace
-from headrace.bench.orders_database import STRIDE, OrdersDatabase
-from headrace.bench.processes import busy
+from benchmarks.live.contender import DWS, TABLES, Contender, Source, Tell
+from benchmarks.live.headrace import Headrace
+from benchmarks.live.orders_database import STRIDE, OrdersDatabase
+from benchmarks.live.processes import busy
 from headrace.demo.memory import resident_bytes
 from headrace.errors import TransientError
 from headrace.percentile import percentile

@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping
 from statistics import median
 
-from headrace.bench.orders_database import OrdersDatabase
-from headrace.bench.processes import busy
-from headrace.bench.report import Result, at_least, less_than, spread
-from headrace.bench.suites import Bench, project_files
+from benchmarks.live.orders_database import OrdersDatabase
+from benchmarks.live.processes import busy
+from benchmarks.report import Result, at_least, less_than, spread
+from benchmarks.runner import Bench, project_files
 from headrace.demo.memory import resident_bytes
 from headrace.demo.waiting import wait_for
 from headrace.errors import TransientError
@@ -48,7 +48,7 @@ _IMPORT = "import time; t = time.monotonic(); import dagster; d = time.monotonic
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     return [*_definitions(bench), *_stack(bench)]
 
 

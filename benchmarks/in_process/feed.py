@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.bench.warehouse import RUN
+from benchmarks.in_process.warehouse import RUN
 from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
 from headrace.engine.diff import diff_local
 from headrace.engine.table import Delta, Table

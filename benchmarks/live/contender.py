@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from headrace.errors import TerminalError, did_you_mean
-from headrace.settings import checkout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,12 +100,7 @@ PEERS = {
 
 
 def peer(name: str, settings: Settings) -> Contender:
-    """The peer of that name. Raises TerminalError where there is none, or headrace runs from a wheel."""
+    """The peer of that name. Raises TerminalError where there is none."""
     if name not in PEERS:
         raise TerminalError(f"there is no peer `{name}`; {did_you_mean(name, PEERS)}")
-    root = checkout()
-    if root is None:
-        raise TerminalError("benchmarks/peers is part of headrace's repository: run the suite from there")
-    if (place := str(root / "benchmarks")) not in sys.path:
-        sys.path.append(place)
-    return cast("Contender", importlib.import_module(f"peers.{name}").contender(settings))
+    return cast("Contender", importlib.import_module(f"benchmarks.peers.{name}").contender(settings))

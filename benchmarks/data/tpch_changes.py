@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.bench.tpch_data import KEYS
-from headrace.bench.tpch_values import MUTATORS
+from benchmarks.data.tpch import KEYS
+from benchmarks.data.tpch_values import MUTATORS
 
 Row = dict[str, Any]
 Key = tuple[int, ...]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from headrace.bench.compared import against, exact
-from headrace.bench.live import scores
-from headrace.bench.report import Result
-from headrace.bench.suites import Bench
+from benchmarks.live.compared import against, exact
+from benchmarks.live.scores import scores
+from benchmarks.report import Result
+from benchmarks.runner import Bench
 
 ROUNDS = 3
 BARS = {"flink_paimon": 1.0, "spark_merge": 0.2}
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     found = scores(bench, lambda race: race.throughput(ROUNDS))
     results = []
     for score in found:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from headrace.bench.warehouse import RUN, Warehouse
+from benchmarks.in_process.warehouse import RUN, Warehouse
 from headrace.engine.advance import advance
 from headrace.engine.decide import history
 from headrace.engine.table import Delta, Table

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.bench.contender import DWS
-from headrace.bench.live import ROWS, scores
-from headrace.bench.race import Race
-from headrace.bench.report import Result, at_most
-from headrace.bench.suites import Bench
+from benchmarks.live.contender import DWS
+from benchmarks.live.race import Race
+from benchmarks.live.scores import ROWS, scores
+from benchmarks.report import Result, at_most
+from benchmarks.runner import Bench
 
 PARTS = (0.25, 0.5, 1.0)
 WARM_UP_SECONDS, SECONDS = 20.0, 30.0
@@ -17,7 +17,7 @@ GROWTH_BAR = 1.5
 
 
 def run(bench: Bench) -> list[Result]:
-    """See `headrace.bench.suites.Suite`."""
+    """See `benchmarks.runner.Suite`."""
     most = bench.options.rows or ROWS
     results: list[Result] = []
     costs: list[float] = []

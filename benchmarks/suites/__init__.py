@@ -1,0 +1,1 @@
+"""The suites, each named as `headrace bench` names it."""
