@@ -46,7 +46,8 @@ def bench(
     from headrace.settings import checkout
 
     settings = load_settings(project)
-    if checkout() is None:
+    root = checkout()
+    if root is None or not (root / "benchmarks").is_dir():
         raise TerminalError(
             "benchmarks are part of headrace's repository, and this is an installed package. "
             f"Next, in a clone of the repository: `./headrace bench {suite}`"
