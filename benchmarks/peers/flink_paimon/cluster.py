@@ -14,7 +14,7 @@ import httpx
 import yaml
 
 from headrace.errors import TerminalError
-from headrace.services.java import find_java
+from headrace.java import find_java
 from headrace.services.scratch import free_ports
 from headrace.settings import LOOPBACK
 from peers.processes import Processes, tail

@@ -12,8 +12,8 @@ from headrace.bench.large import ORDERS, SUMS, load_large
 from headrace.bench.report import Result, at_least, at_most, spread
 from headrace.bench.suites import Bench
 from headrace.bench.warehouse import RUN, Warehouse
-from headrace.engine.backfill import backfill
-from headrace.engine.parity import verify_batch
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.proof.parity import verify_batch
 from headrace.progress import Progress
 
 ROWS = 5_000_000

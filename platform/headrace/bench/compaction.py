@@ -12,8 +12,8 @@ from headrace.bench.large import ORDERS, load_large
 from headrace.bench.report import Result, at_least, at_most, spread
 from headrace.bench.suites import Bench
 from headrace.bench.warehouse import COMPACT_AFTER, RUN
-from headrace.engine.compaction import compact
-from headrace.engine.table import Table
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -19,8 +19,8 @@ from headrace.bench.orders import Orders
 from headrace.bench.report import Result, at_least, at_most, less_than
 from headrace.bench.suites import Bench, project_files
 from headrace.bench.warehouse import Warehouse
-from headrace.engine.parity import verify_batch
-from headrace.engine.table import Table
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from headrace.bench.suites import Bench, project_files
 from headrace.bench.tpch_changes import Changes
 from headrace.bench.tpch_data import KEYS, generate, source_schema
 from headrace.bench.warehouse import RUN, Warehouse, open_warehouse
-from headrace.engine.advance import advance
-from headrace.engine.parity import verify_batch
-from headrace.engine.table import Delta, Table
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.refresh.refresh import advance
+from headrace.engine.table.table import Delta, Table
 from headrace.planner.strategies import Full
 from headrace.spec.model import TableName
 
