@@ -150,7 +150,7 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Of Python, Java and the packages that decide the figures."""
     from headrace.errors import HeadraceError
-    from headrace.services.java import find_java
+    from headrace.java import find_java
 
     found = {"python": platform.python_version()}
     try:

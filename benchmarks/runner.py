@@ -73,7 +73,7 @@ class Bench:
     @property
     def spark(self) -> SparkSession:
         """A Spark application of the suite's own, started when it is first asked for."""
-        from headrace.engine.session import build_session
+        from headrace.engine.spark.session import build_session
 
         if self.started is None:
             self.tell("starting Spark")

@@ -42,14 +42,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The warehouse server's own Spark configuration, without its Spark Connect endpoint."""
-    from headrace.engine import class_data
-    from headrace.engine.session import build_session
+    from headrace.engine.spark import class_archive
+    from headrace.engine.spark.session import build_session
     from headrace.settings import Settings
 
     project: Path = tmp_path_factory.mktemp("spark")
     settings = Settings(project=project, data=project, driver_memory="2g")
     settings.state.mkdir()
-    class_data.renew(settings, print)  # as before a server starts
+    class_archive.renew(settings, print)  # as before a server starts
     session = build_session(settings, connect=False)
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from benchmarks.in_process import feed
-from headrace.engine.advance import SMALL
-from headrace.engine.diff import count_kinds
-from headrace.engine.kept import Kept
-from headrace.engine.table import Delta, Table
+from headrace.engine.refresh.refresh import SMALL
+from headrace.engine.rows.diff import count_kinds
+from headrace.engine.spark.persisted import Kept
+from headrace.engine.table.table import Delta, Table
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.in_process.warehouse import RUN, Warehouse
-from headrace.engine.advance import advance
-from headrace.engine.decide import history
-from headrace.engine.table import Delta, Table
+from headrace.engine.refresh.decision import history
+from headrace.engine.refresh.refresh import advance
+from headrace.engine.table.table import Delta, Table
 from headrace.spec.model import TableName
 
 Way = Literal["INCREMENTAL", "FULL"]

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.in_process.warehouse import RUN
-from headrace.engine.compaction import DRIVER_ROWS, compact, snapshot_commit
-from headrace.engine.diff import diff_local
-from headrace.engine.table import Delta, Table
+from headrace.engine.compaction.compaction import DRIVER_ROWS, compact, snapshot_commit
+from headrace.engine.rows.diff import diff_local
+from headrace.engine.table.table import Delta, Table
 from headrace.sources.envelope import sequence
 from headrace.store.commits import Commit
 from headrace.store.lookup import KeySet, tuples

@@ -8,10 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.engine.advance import Sessions
-from headrace.engine.assemble import assemble
-from headrace.engine.compaction import compact
-from headrace.engine.table import Registry, Table
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.statements.assemble import assemble
+from headrace.engine.table.table import Registry, Table
 from headrace.errors import SpecError
 from headrace.sources.postgres import SourceSchema
 from headrace.spec import Project, load_project

@@ -12,8 +12,8 @@ from benchmarks.in_process.choices import FULL
 from benchmarks.in_process.warehouse import RUN, Warehouse
 from benchmarks.report import Result, at_least, at_most, spread
 from benchmarks.runner import Bench
-from headrace.engine.backfill import backfill
-from headrace.engine.parity import verify_batch
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.proof.parity import verify_batch
 from headrace.progress import Progress
 
 ROWS = 5_000_000

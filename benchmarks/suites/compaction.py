@@ -12,8 +12,8 @@ from benchmarks.in_process import feed
 from benchmarks.in_process.warehouse import COMPACT_AFTER, RUN
 from benchmarks.report import Result, at_least, at_most, spread
 from benchmarks.runner import Bench
-from headrace.engine.compaction import compact
-from headrace.engine.table import Table
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -20,8 +20,8 @@ from benchmarks.in_process.choices import AUTO, FULL, INCREMENTAL, Way
 from benchmarks.in_process.warehouse import Warehouse
 from benchmarks.report import Result, at_least, at_most, less_than
 from benchmarks.runner import Bench, project_files
-from headrace.engine.parity import verify_batch
-from headrace.engine.table import Table
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

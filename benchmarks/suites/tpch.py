@@ -14,9 +14,9 @@ from benchmarks.in_process import feed
 from benchmarks.in_process.warehouse import RUN, Warehouse, open_warehouse
 from benchmarks.report import Result, at_least
 from benchmarks.runner import Bench, project_files
-from headrace.engine.advance import advance
-from headrace.engine.parity import verify_batch
-from headrace.engine.table import Delta, Table
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.refresh.refresh import advance
+from headrace.engine.table.table import Delta, Table
 from headrace.planner.strategies import Full
 from headrace.spec.model import TableName
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import SpecError
-from headrace.planner.changes import ChangeKind, TableChange, change_of, changes
+from headrace.planner.policy.changes import ChangeKind, TableChange, change_of, changes
 from headrace.settings import SQLITE
 from headrace.spec import Project, load_project
 from headrace.spec.alteration import Alteration

@@ -301,6 +301,11 @@ class Explanation(BaseModel):
     history: list[RefreshDecision] = Field(default=[], description="past refreshes, newest first")
 
 
+Start = int | Literal["SNAPSHOT", "LATEST"] | None
+"""Where a subscriber begins: after a version, with the rows as they are, with what comes next, or (None) at
+its reader's position, else with the oldest change there is."""
+
+
 @dataclass(frozen=True)
 class ChangePage:
     """Changes of whole versions `(after, through]`, in order.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.gateway.client import GatewayClient
-    from headrace.gateway.statements import Start
+    from headrace.results import Start
 
 POLL_SECONDS = 0.5
 """Pause of a follower that has everything."""

@@ -15,8 +15,8 @@ import pytest
 from chain_support import Event, Services, eventually, reader
 
 from headrace.errors import TerminalError
+from headrace.java import find_java
 from headrace.services import processes
-from headrace.services.java import find_java
 from headrace.services.kafka import prepare_broker
 from headrace.services.scratch import free_ports
 from headrace.services.stack import Stack

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from harness import Harness
 
-from headrace.engine.advance import Sessions
+from headrace.engine.spark.sessions import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

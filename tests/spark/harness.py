@@ -13,14 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.engine.advance import Sessions, advance
-from headrace.engine.assemble import assemble
-from headrace.engine.backfill import backfill
-from headrace.engine.immutable import create
-from headrace.engine.ingest import ingest
-from headrace.engine.parity import verify_batch
-from headrace.engine.table import Delta, Table
-from headrace.engine.written import offline
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.ingest.driver import ingest
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.refresh.refresh import advance
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.statements.assemble import assemble
+from headrace.engine.table.immutable import create
+from headrace.engine.table.offline_bound import offline
+from headrace.engine.table.table import Delta, Table
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.sources.dead_letters import DeadLetters

@@ -10,7 +10,7 @@ from typing import Any
 from deltalake import DeltaTable
 from harness import Harness, Source, layer
 
-from headrace.engine.compaction import compact, write_local
+from headrace.engine.compaction.compaction import compact, write_local
 
 HOURS = ("2026112010", "2026112011", "2026112012")
 RANGE = "WHERE hour >= ${start_date} AND hour <= ${end_date}"

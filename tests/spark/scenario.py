@@ -17,9 +17,9 @@ import pyarrow as pa
 import yaml
 from harness import Captured, Harness, Row, partitioned_by
 
-from headrace.engine.compaction import compact
-from headrace.engine.parity import verify_batch
-from headrace.engine.query import run
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.spark.query import run
 from headrace.store.frames import local
 
 

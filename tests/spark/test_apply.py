@@ -16,12 +16,12 @@ from orders_chain import HOURS, LAYERS, RANGE, nine_orders
 
 from headrace.catalog import Catalog
 from headrace.declared import deployed_tables
-from headrace.engine.apply import Apply, steps
-from headrace.engine.assemble import assemble
-from headrace.engine.blue_green import Green
-from headrace.engine.compaction import compact
-from headrace.engine.immutable import protect
-from headrace.engine.table import Registry
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.statements.apply import Apply, steps
+from headrace.engine.statements.assemble import assemble
+from headrace.engine.statements.blue_green import Green
+from headrace.engine.table.immutable import protect
+from headrace.engine.table.table import Registry
 from headrace.errors import ConstraintViolated, NeedsResync, TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ApplyResult

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from harness import Harness
 from orders_chain import HOURS, LAYERS, corrupt, files, nine_orders
 
-from headrace.engine.compaction import compact
+from headrace.engine.compaction.compaction import compact
 
 CHAIN = {k: LAYERS[k] for k in ("dwd/paid", "dws/by_user")}
 
@@ -68,7 +68,7 @@ def test_keys_the_stream_moved_meanwhile_are_left_alone(warehouse: Harness) -> N
     ).localCheckpoint()
     warehouse.source.put("orders", order_id=3, user_id=1, amount="50.00", hour=HOURS[0])
     warehouse.step()
-    from headrace.engine.backfill import backfill
+    from headrace.engine.backfill.backfill import backfill
     from headrace.progress import Progress
 
     backfill(

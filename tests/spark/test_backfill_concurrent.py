@@ -15,9 +15,9 @@ from deltalake import write_deltalake
 from harness import Harness
 from orders_chain import HOURS, LAYERS, change
 
-from headrace.engine.backfill import backfill
-from headrace.engine.compaction import compact
-from headrace.engine.table import Table
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.store.lookup import tuples
 from headrace.store.schema import DELETE, KIND, UPDATE_BEFORE, VERSION

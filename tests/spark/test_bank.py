@@ -21,8 +21,8 @@ import pytest
 from harness import Captured, Harness, Source
 from scenario import differing
 
-from headrace.engine.compaction import compact
-from headrace.engine.gate import Gate
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.ingest.gate import Gate
 from headrace.sources.envelope import Event
 from headrace.sources.transactions import Transactions
 from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION

@@ -16,7 +16,8 @@ from deltalake import DeltaTable
 from harness import Captured, Harness
 from harness import Source as Events
 
-from headrace.engine.bulk_write import Cut, Target, agrees, commit_load, plan_query
+from headrace.engine.ingest.direct import agrees
+from headrace.engine.snapshot.write import Cut, Target, commit_load, plan_query
 from headrace.store.parts import PREFIX, remove_uncommitted
 from headrace.store.schema import KIND, VERSION
 

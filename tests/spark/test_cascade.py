@@ -8,10 +8,10 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, nine_orders
 
-from headrace.engine.cascade import Cascade
-from headrace.engine.parity import verify_batch
-from headrace.engine.rows import Span
-from headrace.engine.table import Table
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.rows.batch_rows import Span
+from headrace.engine.statements.cascade import Cascade
+from headrace.engine.table.table import Table
 from headrace.errors import Cancelled
 from headrace.progress import Progress
 from headrace.results import CascadeResult, ParityResult, RefreshResult

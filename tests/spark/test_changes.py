@@ -12,8 +12,8 @@ from harness import Harness
 from orders_chain import HOURS, LAYERS, nine_orders
 
 from headrace.catalog import Catalog
-from headrace.engine import subscription
-from headrace.engine.compaction import compact
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.read import changes as subscription
 from headrace.errors import TerminalError
 from headrace.results import ChangePage
 

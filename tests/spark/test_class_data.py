@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.engine.class_data import archive, beside_spark
+from headrace.engine.spark.class_archive import archive, beside_spark
 from headrace.settings import Settings
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, forget
 
-from headrace.engine.advance import advance
-from headrace.engine.compaction import compact
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.refresh.refresh import advance
 from headrace.store.commits import latest
 
 COPY = layer("dws.copy", "order_id", f"SELECT order_id, amount, hour FROM dwd.paid {RANGE}")

@@ -13,14 +13,14 @@ import pytest
 from harness import Harness
 from orders_chain import HOURS, LAYERS, nine_orders
 
-from headrace.engine import backfill as backfill_module
-from headrace.engine.backfill import backfill
-from headrace.engine.compaction import write_local
-from headrace.engine.corrections import corrections, once
-from headrace.engine.corrections_few import few_corrections
-from headrace.engine.kept import Kept
+from headrace.engine.backfill import backfill as backfill_module
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.backfill.correction import corrections, once
+from headrace.engine.backfill.corrections_arrow import few_corrections
+from headrace.engine.compaction.compaction import write_local
 from headrace.engine.rows import batch_rows
-from headrace.engine.table import Table
+from headrace.engine.spark.persisted import Kept
+from headrace.engine.table.table import Table
 from headrace.errors import ConstraintViolated
 from headrace.progress import Progress
 from headrace.store.schema import KIND, arrow_schema

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 from harness import Harness, layer
 
-from headrace.engine import advance as advance_module
-from headrace.engine import driver
-from headrace.engine.advance import advance
-from headrace.engine.decide import history
-from headrace.engine.shadow import StrategiesDiffer
-from headrace.planner.choice import Decision
+from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh.decision import history
+from headrace.engine.refresh.refresh import advance
+from headrace.engine.refresh.shadow import StrategiesDiffer
+from headrace.engine.refresh.strategies import driver
+from headrace.planner.policy.choice import samples
 from headrace.store.commits import newest
+from headrace.store.decision import Decision
 
 HOUR = "2026112010"
 RANGE = "WHERE hour >= ${start_date} AND hour <= ${end_date}"
@@ -125,7 +126,7 @@ def test_the_shadow_run_trains_and_tells_of_a_difference(harness: Callable[..., 
         shadows.append(set(found.shadow))
     assert shadows == [set(), {"FULL"}, set(), {"FULL"}]
     table = warehouse.table("dws.by_user")
-    assert [s.strategy for d in history(table) for s in d.samples()].count("FULL") == 2
+    assert [s.strategy for d in history(table) for s in samples(d)].count("FULL") == 2
 
     # a query whose strategy is wrong for it: only the shadow can know
     put(warehouse, 5, "5.00", user=2)

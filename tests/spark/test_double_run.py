@@ -15,12 +15,12 @@ from harness import Harness
 from orders_chain import HOURS, LAYERS, corrupt, nine_orders
 
 from headrace.catalog import Catalog
-from headrace.engine.backfill import backfill
-from headrace.engine.closing import COMPLETE, Closing
-from headrace.engine.parity import verify_batch
-from headrace.engine.rows import Span
-from headrace.engine.run_modes import EQUAL, REPAIRED, actions
-from headrace.engine.table import Table
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.partitions.completion import COMPLETE, Closing
+from headrace.engine.partitions.run_modes import EQUAL, REPAIRED, actions
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.rows.batch_rows import Span
+from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.store.creation import WATERMARK

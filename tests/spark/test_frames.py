@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.engine.advance import Sessions
+from headrace.engine.spark.sessions import Sessions
 from headrace.store.frames import local
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, nine_orders
 
-from headrace.engine import advance as advance_module
-from headrace.engine.bounds import Bounds
-from headrace.engine.compaction import compact
-from headrace.engine.immutable import follow_declared, protect, refuse
-from headrace.engine.parity import verify_batch
-from headrace.engine.run_modes import SETTLED, settle
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.partitions.run_modes import SETTLED, settle
+from headrace.engine.proof.parity import verify_batch
+from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.statements.immutable import Bounds
+from headrace.engine.table.immutable import follow_declared, protect, refuse
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ImmutableResult
@@ -133,7 +133,7 @@ def test_opened_again_they_are_what_the_query_gives(warehouse: Harness, name: st
 def test_what_changes_while_they_open_is_not_lost(
     warehouse: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headrace.engine import backfill as backfill_module
+    from headrace.engine.backfill import backfill as backfill_module
 
     moved(warehouse, BY_USER, NEW)
     few = backfill_module.few_corrections

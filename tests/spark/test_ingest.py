@@ -89,7 +89,7 @@ def test_a_late_event_loses_and_a_tombstone_blocks_resurrection(shop: Harness) -
 
 
 def test_a_tombstone_blocks_after_compaction_and_restart(shop: Harness) -> None:
-    from headrace.engine.compaction import compact
+    from headrace.engine.compaction.compaction import compact
 
     shop.source.put("orders", **order(2))
     shop.source.delete("orders", 2)
@@ -115,7 +115,7 @@ def test_rows_that_come_and_go_within_a_batch_leave_only_tombstones(shop: Harnes
 
 
 def test_a_row_moves_between_partitions(shop: Harness) -> None:
-    from headrace.engine.compaction import compact
+    from headrace.engine.compaction.compaction import compact
 
     shop.source.put("orders", **order(1))
     shop.feed()

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from harness import SOURCES, Captured, Harness
 
-from headrace.engine.ingest_arrow import ingest_local, local_query
-from headrace.engine.ingest_cluster import Loaded, ingest_frame
-from headrace.engine.table import Table
+from headrace.engine.ingest.arrow import ingest_local, local_query
+from headrace.engine.ingest.spark import Loaded, ingest_frame
+from headrace.engine.table.table import Table
 from headrace.errors import NeedsResync
 from headrace.sources.envelope import Event
 from headrace.sources.messages import RAW

@@ -16,17 +16,17 @@ from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, change, corrupt, files, nine_orders
 
 from headrace.catalog import Catalog
-from headrace.engine import backfill as backfill_module
-from headrace.engine.apply import steps
-from headrace.engine.backfill import check_range
-from headrace.engine.closing import Closing
-from headrace.engine.noted import AGAIN_SECONDS
-from headrace.engine.offline import SEARCH_SECONDS, WRITTEN, Offline
-from headrace.engine.offline_run import write_run
-from headrace.engine.refreshing import outdated
-from headrace.engine.watermark import watermark
+from headrace.engine.backfill import backfill as backfill_module
+from headrace.engine.backfill.backfill import check_range
+from headrace.engine.ingest.watermark import watermark
+from headrace.engine.partitions.completion import Closing
+from headrace.engine.partitions.completion_state import AGAIN_SECONDS
+from headrace.engine.partitions.offline import SEARCH_SECONDS, WRITTEN, Offline
+from headrace.engine.partitions.offline_run import write_run
+from headrace.engine.statements.apply import steps
+from headrace.engine.supervisor.schedule import outdated
 from headrace.errors import TerminalError, TransientError
-from headrace.planner.changes import ChangeKind
+from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
 from headrace.spec import load_project
 from headrace.spec.completion import RunMode

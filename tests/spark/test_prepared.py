@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from headrace.engine import prepared
-from headrace.engine.advance import Sessions
-from headrace.engine.prepared import Queries
+from headrace.engine.spark import prepared
+from headrace.engine.spark.prepared import Queries
+from headrace.engine.spark.sessions import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,11 +11,11 @@ import pytest
 from harness import Harness
 from orders_chain import LAYERS, nine_orders
 
-from headrace.engine import proof as module
-from headrace.engine.advance import Sessions
-from headrace.engine.job_group import JobGroup
-from headrace.engine.proof import WIDTH, Proof
-from headrace.engine.table import Table
+from headrace.engine.proof import verify as module
+from headrace.engine.proof.verify import WIDTH, Proof
+from headrace.engine.spark.job_group import JobGroup
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.table.table import Table
 from headrace.errors import Cancelled, TerminalError
 from headrace.progress import Progress
 from headrace.results import ParityResult

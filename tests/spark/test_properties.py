@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from scenario import Play, Scenario, Step, apart, differing, rows_of
 from shapes import FAMILIES
 
-from headrace.engine import advance as advance_module
+from headrace.engine.refresh import refresh as advance_module
 
 CYCLES = int(os.environ.get("HEADRACE_PROPERTY_CYCLES", "2"))
 SEEDS = int(os.environ.get("HEADRACE_PROPERTY_SEEDS", "1"))

@@ -9,10 +9,10 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, change
 
-from headrace.engine import advance as advance_module
-from headrace.engine import compaction as compaction_module
-from headrace.engine import large as large_module
-from headrace.engine.compaction import compact
+from headrace.engine.compaction import compaction as compaction_module
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh.strategies import large as large_module
 from headrace.errors import ConstraintViolated
 
 STRATEGIES = {

@@ -9,9 +9,9 @@ from harness import Harness
 from orders_chain import HOURS, LAYERS
 
 from headrace.catalog import Catalog
-from headrace.engine.catch_up import advance_beside
-from headrace.engine.refreshing import Refreshes
-from headrace.engine.table import Table
+from headrace.engine.flow.rejoin import advance_beside
+from headrace.engine.supervisor.schedule import Refreshes
+from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.spec.model import RefreshMode
 

@@ -14,9 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, nine_orders
 
-from headrace.engine.compaction import compact
-from headrace.engine.repair import Repair
-from headrace.engine.table import Table
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.proof.repair import Repair
+from headrace.engine.table.table import Table
 from headrace.errors import TerminalError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
@@ -190,7 +190,7 @@ def test_the_stream_computes_a_wrong_key_again_while_it_is_corrected(
     warehouse: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it computes equals what the table wrongly held, so no change row tells that the key is right."""
-    from headrace.engine import backfill as module
+    from headrace.engine.backfill import backfill as module
 
     store = warehouse.table("dws.by_user").store
     wrong = rows_of(warehouse, "dws.by_user", HOURS[0])

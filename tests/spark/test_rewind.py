@@ -13,12 +13,12 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, change
 
-from headrace.engine import rewind as module
-from headrace.engine.compaction import compact
-from headrace.engine.rewind import Rewind
-from headrace.engine.table import Table
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.statements import rewind as module
+from headrace.engine.statements.rewind import Rewind
+from headrace.engine.table.table import Table
 from headrace.errors import TransientError
-from headrace.planner.rewind import RewindRefused
+from headrace.planner.policy.rewind import RewindRefused
 from headrace.progress import Progress
 from headrace.results import RewindResult
 from headrace.sources.envelope import Event, sequence

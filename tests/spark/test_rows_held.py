@@ -10,10 +10,10 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, nine_orders
 
-from headrace.engine import rows_held
+from headrace.engine.backfill import held_rows as rows_held
+from headrace.engine.backfill.held_rows import held_rows, warm_heads
 from headrace.engine.rows import batch_rows
-from headrace.engine.rows_held import held_rows, warm_heads
-from headrace.engine.table import Table
+from headrace.engine.table.table import Table
 
 CHAIN = {k: LAYERS[k] for k in ("dwd/paid", "dwd/cities", "dws/by_user", "dws/events", "dws/active")}
 LABEL = "date_format(at, 'yyyyMMddHH')"

@@ -11,8 +11,8 @@ import pytest
 from harness import Captured, Harness
 from orders_chain import forget
 
-from headrace.engine.compaction import compact
-from headrace.engine.decide import history
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.refresh.decision import history
 
 ROOT = Path(__file__).parents[2]
 FILES = ("stg/orders", "dwd/orders", "dws/gmv_hour", "dws/gmv_day", "dws/gmv_compared")

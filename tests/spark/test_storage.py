@@ -10,9 +10,9 @@ from harness import Harness
 from orders_chain import HOURS, LAYERS, nine_orders
 
 from headrace.catalog import Catalog
-from headrace.engine.compaction import compact, write_snapshot
-from headrace.engine.maintenance import optimize
-from headrace.engine.retention import Limits, record_progress, retain
+from headrace.engine.compaction.compaction import compact, write_snapshot
+from headrace.engine.compaction.maintenance import optimize
+from headrace.engine.compaction.retention import Limits, record_progress, retain
 from headrace.errors import NeedsResync
 
 CHAIN = {k: LAYERS[k] for k in ("dwd/paid", "dws/by_user")}
@@ -103,7 +103,7 @@ def test_a_table_left_behind_needs_a_resync_and_gets_one(
 def test_spark_writes_ranges_of_keys(
     harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.engine.compaction.FILE_ROWS", 4)
+    monkeypatch.setattr("headrace.engine.compaction.compaction.FILE_ROWS", 4)
     warehouse = harness({})
     for key in range(1, 41):
         order(warehouse, key * 7 % 41, key)

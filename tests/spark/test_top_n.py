@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from harness import Harness, layer
 
-from headrace.engine import advance as advance_module
+from headrace.engine.refresh import refresh as advance_module
 from headrace.errors import SpecError
 from headrace.planner.strategies import Full
 

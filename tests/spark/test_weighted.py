@@ -13,12 +13,12 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, RANGE, change
 
-from headrace.engine import advance as advance_module
-from headrace.engine.backfill import backfill
-from headrace.engine.compaction import compact, write_local
-from headrace.engine.decide import history
-from headrace.engine.prepared import Queries
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.compaction.compaction import compact, write_local
+from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh.decision import history
 from headrace.engine.rows import batch_rows
+from headrace.engine.spark.prepared import Queries
 from headrace.progress import Progress
 
 LAYERS = {
@@ -221,7 +221,7 @@ def test_hidden_columns_are_seen_by_nobody(harness: Callable[..., Harness]) -> N
     made.source.put("orders", order_id=2, user_id=1, amount="6.00", hour=HOURS[0])
     made.step()
     made.assert_parity()
-    from headrace.engine.views import live_sql, select
+    from headrace.engine.read.views import live_sql, select
 
     shown = select(made.sessions.batch, made.registry, "SELECT * FROM dws.shares")
     assert shown.columns == ["hour", "sold", "share", "paid"]

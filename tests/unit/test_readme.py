@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import typer
 from pydantic_core import PydanticUndefined
+from repository import ROOT
 from typer.core import TyperGroup
 
 from headrace.cli.main import app
 from headrace.settings import Settings
 
-ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

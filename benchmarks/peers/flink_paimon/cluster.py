@@ -15,7 +15,7 @@ import yaml
 
 from benchmarks.peers.processes import Processes, tail
 from headrace.errors import TerminalError
-from headrace.services.java import find_java
+from headrace.java import find_java
 from headrace.services.scratch import free_ports
 from headrace.settings import LOOPBACK
 

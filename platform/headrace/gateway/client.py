@@ -16,7 +16,7 @@ from headrace.results import ChangePage, Statement, TableStatus, WorkflowStatus
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.gateway.statements import Start
+    from headrace.results import Start
     from headrace.settings import Settings
 
 __all__ = ["GatewayClient", "NotReachable", "StatementFailed", "StatementInterrupted", "StatementRefused"]

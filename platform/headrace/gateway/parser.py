@@ -39,10 +39,10 @@ from headrace.gateway.statements import (
     ShowReaders,
     ShowTables,
     ShowWorkflows,
-    Start,
     Suspend,
     Verify,
 )
+from headrace.results import Start
 from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, Property, freshness_text
 from headrace.spec.interval import UNITS, NoInterval, interval
 from headrace.spec.model import RefreshMode

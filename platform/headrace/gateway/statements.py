@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
+from headrace.results import Start
 from headrace.spec.alteration import Property
 
 
@@ -167,11 +167,6 @@ class Verify:
 class Check:
     table: str
     labels: Labels | None
-
-
-Start = int | Literal["SNAPSHOT", "LATEST"] | None
-"""Where a subscriber begins: after a version, with the rows as they are, with what comes next, or (None) at
-its reader's position, else with the oldest change there is."""
 
 
 @dataclass(frozen=True)

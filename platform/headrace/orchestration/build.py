@@ -16,7 +16,7 @@ from headrace.orchestration.partitions import DEFAULT_START
 from headrace.orchestration.specs import source_spec, table_spec
 from headrace.orchestration.streams import streams_sensor
 from headrace.orchestration.workflows import workflow_job, workflows_sensor
-from headrace.planner.modes import effective_freshness, refresh_modes
+from headrace.planner.policy.modes import effective_freshness, refresh_modes
 from headrace.quality.suites import suite_of
 from headrace.settings import Settings
 

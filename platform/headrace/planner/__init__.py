@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.planner.analyze import analyze
-from headrace.planner.cells import Cells, cells_below_top
-from headrace.planner.paths import Path, Step
+from headrace.planner.cells.cells import Cells, cells_below_top
+from headrace.planner.cells.paths import Path, Step
 from headrace.planner.plan import Plan
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Row, Strategy, TopN, Weighted
 

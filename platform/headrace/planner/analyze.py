@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.errors import Location, SpecError
-from headrace.planner.extract import Upstream, extract
-from headrace.planner.facts import Refusal
-from headrace.planner.partitions import partition_map
 from headrace.planner.plan import Plan
+from headrace.planner.sql.extract import Upstream, extract
+from headrace.planner.sql.facts import Refusal
 from headrace.planner.strategies import MATCHERS, Full, Row, Strategy, TopN, top_n
+from headrace.planner.strategies.partitions import partition_map
 from headrace.spec.model import RefreshPolicy, TableSpec
 
 

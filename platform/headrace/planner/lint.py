@@ -12,11 +12,11 @@ from sqlglot.dialects import Spark
 from sqlglot.errors import SqlglotError
 
 from headrace.errors import Location, SpecError
-from headrace.planner import functions
-from headrace.planner.arguments import Types, argument, is_sum, sums
-from headrace.planner.extract import Upstream, extract
-from headrace.planner.limits import limit_windows, limited
-from headrace.planner.uniqueness import total_orders
+from headrace.planner.sql import functions
+from headrace.planner.sql.arguments import Types, argument, is_sum, sums
+from headrace.planner.sql.extract import Upstream, extract
+from headrace.planner.sql.limits import limit_windows, limited
+from headrace.planner.sql.uniqueness import total_orders
 from headrace.spec.model import TableSpec
 
 _INEXACT = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.planner.partitions import PartitionMap
 from headrace.planner.strategies import Strategy
+from headrace.planner.strategies.partitions import PartitionMap
 
 
 @dataclass(frozen=True)

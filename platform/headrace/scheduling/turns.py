@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from headrace.planner.control import refresh_interval
+from headrace.planner.policy.control import refresh_interval
 from headrace.scheduling.workflow import RefreshWorkflow
 from headrace.spec.model import TableName
 

@@ -40,7 +40,7 @@ def main(stamp: str) -> int:
             _packages()
             _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
             _say("making a class data archive, with which the warehouse starts faster")
-            _run("the class data archive", [PYTHON, "-m", "headrace.engine.class_data"])
+            _run("the class data archive", [PYTHON, "-m", "headrace.engine.spark.class_archive"])
         except SetupFailed as error:
             print(f"headrace: {error}", file=sys.stderr)
             return 1

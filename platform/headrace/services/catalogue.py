@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from headrace.java import Java, find_java
 from headrace.services import dagster_home, kafka, postgres
-from headrace.services.java import Java, find_java
 from headrace.services.program import Program
 from headrace.services.status import ServiceName
 from headrace.settings import Settings

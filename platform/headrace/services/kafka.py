@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.errors import TerminalError
-from headrace.services.java import Java
+from headrace.java import Java
 from headrace.services.program import Program
 from headrace.settings import LOOPBACK, Settings
 

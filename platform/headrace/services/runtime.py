@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.errors import TerminalError, TransientError
-from headrace.services.java import find_java
+from headrace.java import find_java
 from headrace.settings import checkout
 
 PATTERN = "[conf]/[artifact]-[revision](-[classifier]).[ext]"

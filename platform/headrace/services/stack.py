@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 import psutil
 from supervisor.states import ProcessStates
 
-from headrace.engine import class_data
+from headrace.engine.spark import class_archive
 from headrace.errors import HeadraceError, TerminalError, did_you_mean
+from headrace.java import find_java
 from headrace.services import health, postgres, processes, runtime
 from headrace.services.catalogue import SERVICES, Service, with_needs
-from headrace.services.java import find_java
 from headrace.services.places import remove_run_directory
 from headrace.services.status import ServiceName, ServiceState, ServiceStatus
 from headrace.services.supervisor import ProcessInfo, Supervisor
@@ -154,7 +154,7 @@ class Stack:
         find_java()
         runtime.ensure(self.settings.home, lambda message: report("kafka", message))
         if "warehouse" in chosen:
-            class_data.renew(self.settings, lambda message: report("warehouse", message))
+            class_archive.renew(self.settings, lambda message: report("warehouse", message))
 
     def _start_all(self, chosen: Collection[ServiceName], report: OnProgress) -> None:
         """Each as soon as what it needs is healthy. What started stays up where another fails."""

@@ -31,6 +31,11 @@ class SourceSchema:
     def names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.columns)
 
+    @property
+    def typed(self) -> tuple[tuple[str, str], ...]:
+        """Columns as (name, Spark type)."""
+        return tuple((c.name, c.spark) for c in self.columns)
+
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), c.relreplident = 'f'

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from headrace.planner.choice import Decision
-from headrace.planner.lineage import Rewinds
+from headrace.store.decision import Decision
 from headrace.store.frontier import Offsets, Versions, decode_offsets
+from headrace.store.rewinds import Rewinds
 
 _COMMIT = re.compile(r"\d{20}\.json")
 
@@ -54,11 +54,11 @@ class Commit:
         through: snapshot only: changelog version that its newest partition includes.
         partitions: labels in which it changes or writes rows; None where that is not known, or all of them.
         kinds: changelog only: number of change rows by kind; None where they were not counted.
-        decision: how a derived table's refresh was chosen and what it took; see `planner.choice.Decision`.
+        decision: how a derived table's refresh was chosen and what it took; see `Decision`.
         loaded: changelog version of rows that came past the topic, which goes on after them: those of a bulk
             snapshot, or of a table that began again; 0 where there were none.
         loaded_at: where the topic goes on after them; empty for its beginning.
-        rewinds: changelog only: every rewind of the table so far; see `planner.lineage`.
+        rewinds: changelog only: every rewind of the table so far; see `store.rewinds`.
         immutable_before: partitions with a lesser label stay as they are; "" for none.
         complete_through: the batch alone writes the table, and has written the partitions up to this label:
             it holds no others. "" for a table with all of its partitions.

@@ -12,11 +12,11 @@ from headrace.cli._shared.output import duration
 from headrace.declared import load_declared, waiting_changes
 from headrace.errors import TransientError, UnknownName
 from headrace.planner import Plan, analyze
-from headrace.planner.changes import TableChange
-from headrace.planner.extract import Upstream, extract
 from headrace.planner.lint import Finding, lint
-from headrace.planner.modes import refresh_modes
-from headrace.planner.uniqueness import copied_types
+from headrace.planner.policy.changes import TableChange
+from headrace.planner.policy.modes import refresh_modes
+from headrace.planner.sql.extract import Upstream, extract
+from headrace.planner.sql.uniqueness import copied_types
 from headrace.results import Explanation, RefreshDecision
 from headrace.spec import Project, SourceTable, TableSpec
 from headrace.spec.alteration import freshness_text

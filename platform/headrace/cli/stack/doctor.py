@@ -58,7 +58,7 @@ def diagnose(settings: Settings) -> list[Finding]:
 
 
 def _java() -> Finding:
-    from headrace.services.java import find_java
+    from headrace.java import find_java
 
     try:
         java = find_java()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.planner.facts import QueryFacts, Refusal
+from headrace.planner.sql.facts import QueryFacts, Refusal
 from headrace.planner.strategies import affected_keys, affected_partitions, full, row, top_n, weighted
 from headrace.planner.strategies.affected_keys import AffectedKeys
 from headrace.planner.strategies.affected_partitions import AffectedPartitions

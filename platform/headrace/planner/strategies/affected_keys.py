@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.planner.affected import affected, partitions_only
-from headrace.planner.cells import Cells
-from headrace.planner.facts import QueryFacts, Refusal
+from headrace.planner.cells.affected import affected, partitions_only
+from headrace.planner.cells.cells import Cells
+from headrace.planner.sql.facts import QueryFacts, Refusal
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.planner.affected import affected, partitions_only
-from headrace.planner.facts import QueryFacts, Refusal
+from headrace.planner.cells.affected import affected, partitions_only
+from headrace.planner.sql.facts import QueryFacts, Refusal
 from headrace.planner.strategies.affected_keys import AffectedKeys
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.planner.facts import QueryFacts
+from headrace.planner.sql.facts import QueryFacts
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.planner.facts import Level, QueryFacts, Refusal, Union, shortened
-from headrace.planner.trace import trace
+from headrace.planner.sql.facts import Level, QueryFacts, Refusal, Union, shortened
+from headrace.planner.sql.trace import trace
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from headrace.planner.facts import QueryFacts, Refusal, shortened
+from headrace.planner.sql.facts import QueryFacts, Refusal, shortened
 from headrace.planner.strategies import affected_keys, affected_partitions
 from headrace.planner.strategies.affected_keys import AffectedKeys
 from headrace.planner.strategies.affected_partitions import AffectedPartitions

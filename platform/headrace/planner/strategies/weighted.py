@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.planner.cells import Cells, cells_below_top
-from headrace.planner.facts import Level, QueryFacts, Refusal, Union, shortened
-from headrace.planner.joins import copies
-from headrace.planner.state import State
+from headrace.planner.cells.cells import Cells, cells_below_top
+from headrace.planner.sql.facts import Level, QueryFacts, Refusal, Union, shortened
+from headrace.planner.sql.joins import copies
+from headrace.planner.sql.state import State
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
 """The bulk snapshot: a source's tables copied at its replication slot's snapshot, past Connect and Kafka.
 
-Nothing here imports Spark. `engine.bulk` runs it; `choice` says when.
+Nothing here imports Spark. `engine.snapshot.load` runs it; `choice` says when.
 """

@@ -1,0 +1,121 @@
+"""Bringing a table back into its flow: from its recorded frontier to where the flow is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.flow.flow import Flow
+from headrace.engine.ingest import offsets
+from headrace.engine.ingest.driver import ingest
+from headrace.engine.ingest.gate import at_rest
+from headrace.engine.ingest.spark import ingest_frame
+from headrace.engine.refresh.refresh import SMALL, advance
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.table.table import Registry, Table
+from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.messages import read_once
+from headrace.sources.topics import Topics
+from headrace.spec.model import RefreshMode, TableName
+from headrace.store.frontier import Offsets
+
+log = logging.getLogger(__name__)
+
+
+class CatchUp:
+    """Reads a stg table's topic between two cuts by batch jobs, beside its running flow."""
+
+    def __init__(self, sessions: Sessions, topics: Topics, dead_letters: DeadLetters, bootstrap: str) -> None:
+        self._sessions = sessions
+        self._topics = topics
+        self._dead_letters = dead_letters
+        self._bootstrap = bootstrap
+
+    def rejoin(self, flow: Flow, table: Table) -> None:
+        """Let `table` advance with its flow again, nothing lost and nothing twice.
+
+        Raises:
+            NeedsResync: Kafka no longer holds what the table lacks.
+        """
+        with table.store.writing:
+            table.store.open()
+            table.covered = {}
+        if table.spec.source is not None:
+            while offsets.size(self._start(table), self._end(flow, table)) > SMALL:
+                self._read(table, self._end(flow, table))
+        with flow.lock:  # between two micro-batches: the flow stands still for the last few events
+            if table.spec.source is not None:
+                self._read(table, self._end(flow, table))
+            flow.active.add(table.name)
+        flow.settle()
+        log.info("%s is back in flow %s", table.name, flow.name)
+
+    def _start(self, table: Table) -> Offsets:
+        assert table.spec.source is not None
+        return self._topics.starting(table.store.commit.offsets, [table.spec.source.topic])
+
+    @staticmethod
+    def _end(flow: Flow, table: Table) -> Offsets:
+        assert table.spec.source is not None
+        topic = table.spec.source.topic
+        return {topic: dict(flow.position.get(topic, {}))}
+
+    def _read(self, table: Table, end: Offsets) -> None:
+        with table.store.writing:  # a rewind must not come between looking where to begin and the commit
+            self._read_on(table, end)
+
+    def _read_on(self, table: Table, end: Offsets) -> None:
+        start = self._start(table)
+        gap = offsets.size(start, end)
+        if gap <= 0:
+            return
+        run_id = "catch-up"
+        if gap <= SMALL:
+            if table.store.cold:
+                compact(self._sessions.large, table, run_id=run_id)
+            messages = read_once(self._bootstrap, start, end)
+            events = offsets.collect(self._sessions.flow, table.queries, messages)
+            ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
+        else:
+            frame = offsets.read(self._sessions.large, self._bootstrap, start, end)
+            ingest_frame(self._sessions.large, table, frame, end, self._dead_letters, run_id=run_id, batch=-1)
+
+
+@contextmanager
+def between_batches(flows: Sequence[Flow], tables: Collection[TableName]) -> Iterator[None]:
+    """While the block lasts no flow advances one of the tables: all stand between two micro-batches."""
+
+    def locks() -> list[threading.RLock]:
+        return [f.lock for f in list(flows) if any(t.name in tables for t in f.tables)]
+
+    while True:
+        with ExitStack() as held:
+            wanted = locks()
+            for lock in wanted:
+                held.enter_context(lock)
+            if locks() == wanted:  # else another flow advances them since
+                yield
+                return
+
+
+def advance_beside(
+    sessions: Sessions,
+    registry: Registry,
+    flows: Sequence[Flow],
+    table: Table,
+    *,
+    run_id: str,
+) -> None:
+    """Bring a derived table forward outside of a micro-batch, to where its upstreams stand between two.
+
+    A FULL one runs touched partitions again, and what was run again is in the snapshot at once.
+    """
+    rerun = table.mode is RefreshMode.FULL
+    with between_batches(flows, registry.upstreams(table)):
+        cut = at_rest(registry, table)
+    advance(sessions, registry, table, {}, run_id=run_id, cut=cut, rerun=rerun)
+    if rerun:
+        compact(sessions.large, table, run_id=run_id)

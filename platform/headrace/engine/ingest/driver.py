@@ -1,0 +1,267 @@
+"""A stg table's refresh from its topic: small batches in the driver, large ones as Spark plans.
+
+Source rows become table rows through the table's own SQL, like any other upstream's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.engine.ingest.images import Images, run_images
+from headrace.engine.refresh.strategies.driver import check_violations
+from headrace.engine.rows.diff import diff_local
+from headrace.engine.table.table import Delta, Table
+from headrace.errors import NeedsResync, TerminalError
+from headrace.results import Accounting
+from headrace.sources.dead_letters import DeadLetter, DeadLetters
+from headrace.sources.envelope import UNAVAILABLE, Event, NetChange, net, sequence
+from headrace.store.frontier import Offsets, covers, merge_offsets
+from headrace.store.lookup import KeySet, semi_join, tuples
+from headrace.store.schema import (
+    DELETE,
+    INSERT,
+    KIND,
+    SEQUENCE,
+    STREAM,
+    UPDATE_AFTER,
+    arrow_schema,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class _Batch:
+    """What a micro-batch holds for one table, faults removed."""
+
+    events: list[Event]
+    letters: list[DeadLetter]
+    accounting: Accounting
+
+
+def _sort_out(table: Table, events: Sequence[Event]) -> _Batch:
+    accounting = Accounting(events=len(events))
+    good: list[Event] = []
+    letters: list[DeadLetter] = []
+    for event in events:
+        if event.is_tombstone:
+            accounting.tombstones += 1
+            continue
+        if event.op == "t":
+            raise NeedsResync(
+                f"`{table.name}`: the source table was truncated ({event.topic}, offset {event.offset}). "
+                f"Next: `headrace resync {table.name}`"
+            )
+        fault = event.fault()
+        if fault is None:
+            good.append(event)
+        else:
+            letters.append(_letter(table, event, fault))
+    return _Batch(good, letters, accounting)
+
+
+def _letter(table: Table, event: Event, reason: str) -> DeadLetter:
+    return DeadLetter(
+        str(table.name), event.topic, event.partition, event.offset, event.key, event.value, reason
+    )
+
+
+def ingest(
+    spark: SparkSession,
+    table: Table,
+    events: Sequence[Event],
+    offsets: Offsets,
+    dead_letters: DeadLetters,
+    *,
+    run_id: str,
+    batch: int,
+) -> Delta | None:
+    """Apply one small micro-batch to a stg table, in one commit.
+
+    Args:
+        events: the table's events of the batch; those below its recorded frontier are skipped.
+        offsets: the batch's end offsets of the table's topic.
+    Returns:
+        The net change, or None where there was nothing new.
+    Raises:
+        NeedsResync: input was lost or cannot be applied in full.
+    """
+    with table.store.writing:
+        done = table.store.commit.offsets
+        fresh = [e for e in events if not covers(done, e.topic, e.partition, e.offset)]
+        if not fresh:
+            return None
+        found = _sort_out(table, fresh)
+        changes, tombstones, letters = _changes(spark, table, found)
+        accounting = found.accounting
+        dead_letters.add(letters)
+        if not accounting.balanced():
+            raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
+        head = table.store.commit
+        highest = max((sequence(head.generation, e.lsn) for e in found.events), default="")
+        commit = replace(
+            head,
+            mode="stream",
+            version=table.store.version + 1,
+            offsets=merge_offsets(done, offsets),
+            template=table.template,
+            run_id=run_id,
+            batch=batch,
+            high=max(head.high, highest),
+            source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),
+            accounting=accounting.model_dump(),
+        )
+        table.store.append(changes, commit, origin=STREAM, tombstones=tombstones)
+        table.seen(commit)
+        return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
+
+
+def _changes(spark: SparkSession, table: Table, found: _Batch) -> tuple[pa.Table, pa.Table, list[DeadLetter]]:
+    """Net changes, tombstones of rows never held, and what is refused."""
+    assert table.source is not None
+    head = table.store.commit
+    events, letters = found.events, list(found.letters)
+    while True:
+        nets = net(
+            events, generation=head.generation, high=head.high, full_identity=table.source.full_identity
+        )
+        images = run_images(spark, table, nets)
+        if not images.bad:
+            break
+        refused = [(_culprit(nets[i // 2], after=bool(i % 2)), reason) for i, reason in images.bad.items()]
+        letters += [_letter(table, event, reason) for event, reason in refused]
+        gone = {(e.partition, e.offset) for e, _ in refused}
+        events = [e for e in events if (e.partition, e.offset) not in gone]
+    found.accounting.quarantined = len(letters)
+    changes, tombstones = _net_rows(table, nets, images, found.accounting)
+    return changes, tombstones, letters
+
+
+def _culprit(change: NetChange, *, after: bool) -> Event:
+    """The event whose image is bad. A `before` image that cannot be read condemns its event too."""
+    return change.events[-1] if after else change.events[0]
+
+
+def _net_rows(
+    table: Table, nets: list[NetChange], images: Images, accounting: Accounting
+) -> tuple[pa.Table, pa.Table]:
+    """The batch's net changes as table rows, stale and repeated events left out; and its tombstones."""
+    schema = table.store.schema
+    keys = [images.keys.get(2 * i + 1) or images.keys.get(2 * i) for i in range(len(nets))]
+    unknown = [i for i, n in enumerate(nets) if not n.known_before]
+    stored = _stored_rows(table, {keys[i] for i in unknown if keys[i] is not None})  # type: ignore[misc]
+    old_stored: list[int] = []
+    sequences: dict[Any, str] = {}
+    buried: list[tuple[Any, ...]] = []
+    for i, change in enumerate(nets):
+        if change.known_before:
+            accounting.folded += len(change.events) - 1
+            held = change.before is not None
+        else:
+            was = stored.get(keys[i])  # type: ignore[arg-type]
+            live = _newer(change.events, was, table)
+            accounting.duplicate += len(change.events) - live
+            if not live:
+                continue
+            accounting.folded += live - 1
+            held = was is not None and was.index is not None
+            if was is not None and was.index is not None:
+                old_stored.append(was.index)
+        sequences[keys[i]] = change.sequence
+        if change.after is not None:
+            _refuse_placeholders(table, change)
+        elif not held:
+            buried.append((*keys[i], change.sequence))  # type: ignore[misc]
+    before = _with_sequence(images.before, schema.key, {})
+    if old_stored:
+        source_rows = next(iter(stored.values())).rows
+        before = pa.concat_tables([before, source_rows.take(pa.array(old_stored, pa.int64()))])
+    after = semi_join(images.after, schema.key, set(sequences))  # without those of repeated events
+    check_violations(after, table)
+    after = _with_sequence(after, schema.key, sequences)
+    changes = diff_local(before, after, schema, table=str(table.name))
+    changes = _sequence_deletes(changes, schema.key, sequences)
+    _account(accounting, changes, schema.key, set(sequences))
+    arrow = arrow_schema(schema.stored)
+    tombstones = pa.schema([arrow.field(c) for c in (*schema.key, SEQUENCE)])
+    rows = [dict(zip(tombstones.names, values, strict=True)) for values in buried]
+    return changes, pa.Table.from_pylist(rows, schema=tombstones)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The table's row of a key: its sequence, and where it is (None: deleted)."""
+
+    sequence: str
+    index: int | None
+    rows: pa.Table
+
+
+def _stored_rows(table: Table, keys: KeySet) -> dict[tuple[Any, ...], _Stored]:
+    """What the table holds for these keys: live rows, and tombstones for keys that were deleted."""
+    if not keys or table.store.version == 0:
+        return {}
+    schema = table.store.schema
+    rows = table.store.head().find(schema.key, keys)
+    found = {
+        k: _Stored(s, i, rows)
+        for i, (k, s) in enumerate(
+            zip(tuples(rows, schema.key), rows.column(SEQUENCE).to_pylist(), strict=True)
+        )
+    }
+    absent = keys - set(found)
+    for k, s in table.store.deletes.find(absent).items() if absent else ():
+        found[k] = _Stored(s, None, rows)
+    return found
+
+
+def _newer(events: Sequence[Event], was: _Stored | None, table: Table) -> int:
+    """How many of the key's events come after what the table has."""
+    if was is None:
+        return len(events)
+    generation = table.store.commit.generation
+    return sum(1 for e in events if sequence(generation, e.lsn) > was.sequence)
+
+
+def _refuse_placeholders(table: Table, change: NetChange) -> None:
+    """Without full before images PostgreSQL leaves unchanged large values out."""
+    if change.after is None or UNAVAILABLE not in change.after:
+        return
+    for column, value in json.loads(change.after).items():
+        if value == UNAVAILABLE:
+            raise NeedsResync(
+                f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER "
+                f"TABLE {table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
+            )
+
+
+def _with_sequence(rows: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:
+    values = [sequences.get(k, "") for k in tuples(rows, key)]
+    return rows.append_column(SEQUENCE, pa.array(values, pa.string()))
+
+
+def _sequence_deletes(changes: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:
+    """A deletion carries the sequence of the delete itself: the tombstone that blocks resurrection."""
+    kinds, own = changes.column(KIND).to_pylist(), changes.column(SEQUENCE).to_pylist()
+    marked = [
+        sequences.get(k, s) if kind == DELETE else s
+        for k, kind, s in zip(tuples(changes, key), kinds, own, strict=True)
+    ]
+    position = changes.schema.get_field_index(SEQUENCE)
+    return changes.set_column(position, SEQUENCE, pa.array(marked, pa.string()))
+
+
+def _account(
+    accounting: Accounting, changes: pa.Table, key: tuple[str, ...], applied: set[tuple[Any, ...]]
+) -> None:
+    kinds = changes.column(KIND).to_pylist()
+    accounting.inserted = kinds.count(INSERT)
+    accounting.updated = kinds.count(UPDATE_AFTER)
+    accounting.deleted = kinds.count(DELETE)
+    accounting.unchanged = len(applied - set(tuples(changes, key)))

@@ -1,0 +1,185 @@
+"""One micro-batch of source messages: where it ends, what it holds, where a cut divides it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.engine.spark.prepared import Queries
+from headrace.sources.envelope import ENVELOPE, Event
+from headrace.sources.messages import RAW
+from headrace.store.frontier import Offsets, decode_offsets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS = (
+    "topic", "partition", "offset", "key", "op", "before", "after", "lsn", "source_ms", "snapshot", "value",
+    "transaction",
+)  # fmt: skip
+
+
+TASKS = 8
+"""Tasks that read a large micro-batch, at most."""
+
+TASK_MESSAGES = 10_000
+"""Messages below which another task does not pay: each makes a Kafka consumer of its own."""
+
+
+def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
+    """Kafka records as envelope columns. A value that is not an envelope has a NULL `op`.
+
+    Args:
+        latest: `before` is only filled for deletes, where nothing else tells of the row.
+    """
+    from pyspark.sql import functions as F
+
+    text = messages.selectExpr(
+        "topic", "partition", "offset", "cast(key AS string) AS key", "cast(value AS string) AS value"
+    )
+    schema = ENVELOPE.replace(" before string,", "") if latest else ENVELOPE
+    before = "CASE WHEN _e.op = 'd' THEN get_json_object(value, '$.before') END" if latest else "_e.before"
+    envelope = F.from_json("value", schema, {"columnNameOfCorruptRecord": "_corrupt"})
+    return text.withColumn("_e", envelope).selectExpr(
+        "topic", "partition", "offset", "key", "_e.op AS op", f"{before} AS before", "_e.after AS after",
+        "coalesce(_e.source.lsn, 0) AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
+        "_e.source.snapshot AS snapshot", "value",
+        # PostgreSQL's is `xid:LSN`, with the LSN of each single event
+        "substring_index(_e.transaction.id, ':', 1) AS transaction",
+    )  # fmt: skip
+
+
+def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> DataFrame:
+    """The Kafka records between two cuts, as a batch frame of `spark`."""
+    tasks = min(TASKS, 1 + size(start, end) // TASK_MESSAGES)
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", ",".join(end))
+        .option("startingOffsets", json.dumps({t: start[t] for t in end}))
+        .option("endingOffsets", json.dumps(end))
+        .option("failOnDataLoss", "true")
+        .option("minPartitions", tasks)  # a topic has one partition, and its JSON takes most of the time
+        .load()
+    )
+
+
+def stream(
+    spark: SparkSession, bootstrap: str, topics: Iterable[str], start: Offsets, most: int
+) -> DataFrame:
+    """The Kafka records from a cut on, as a streaming frame of at most so many a micro-batch."""
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", json.dumps(start))
+        .option("maxOffsetsPerTrigger", most)
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+
+
+def collect(spark: SparkSession, queries: Queries, messages: pa.Table) -> list[Event]:
+    """The batch's events in the driver: for small batches.
+
+    Args:
+        messages: columns as `sources.messages.RAW`.
+        queries: where the plan for parsing them is kept.
+    """
+    inputs = [(messages, RAW)]
+    table = queries.run(spark, "events", inputs, lambda frames: parse(frames[0]).select(*_COLUMNS))
+    return [Event(*row) for row in zip(*(table.column(c).to_pylist() for c in _COLUMNS), strict=True)]
+
+
+def end_offsets(checkpoint: Path, batch_id: int) -> Offsets:
+    """End offsets of a batch, from Spark's own offset log, which it writes before it runs the batch."""
+    lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    return decode_offsets(json.loads(lines[2]))
+
+
+def lowered(offsets: Offsets, held: Iterable[Event]) -> Offsets:
+    """The cut before the first of the held events of each partition."""
+    cut: Offsets = {topic: dict(parts) for topic, parts in offsets.items()}
+    for event in held:
+        parts = cut.setdefault(event.topic, {})
+        parts[event.partition] = min(event.offset, parts.get(event.partition, event.offset))
+    return cut
+
+
+def size(start: Offsets, end: Offsets) -> int:
+    """Messages between two cuts."""
+    return sum(o - start.get(t, {}).get(p, 0) for t, parts in end.items() for p, o in parts.items())
+
+
+def towards(start: Offsets, end: Offsets, most: int) -> Offsets:
+    """A cut on the way from one to the other, about so many messages further, with the same part of every
+    partition; `end` where that is all."""
+    total = size(start, end)
+    if total <= most:
+        return end
+    cut: Offsets = {}
+    for topic, parts in end.items():
+        own = start.get(topic, {})
+        cut[topic] = {p: own.get(p, 0) - (own.get(p, 0) - o) * most // total for p, o in parts.items()}
+    return cut
+
+
+def steps(start: Offsets, end: Offsets, most: int) -> Iterator[tuple[Offsets, Offsets]]:
+    """Consecutive cuts between two, with at most so many messages between each."""
+    at: Offsets = {t: {p: start.get(t, {}).get(p, 0) for p in parts} for t, parts in end.items()}
+    while at != end:
+        left, following = most, {t: dict(parts) for t, parts in at.items()}
+        for topic, parts in end.items():
+            for partition, last in parts.items():
+                taken = min(left, last - at[topic][partition])
+                following[topic][partition] += taken
+                left -= taken
+        yield at, following
+        at = following
+
+
+@dataclass(frozen=True)
+class Part:
+    """Events of one micro-batch up to one cut."""
+
+    events: Mapping[str, list[Event]]
+    offsets: Offsets
+    tokens: tuple[str, ...] = ()
+
+
+def split(events: Iterable[Event], offsets: Offsets, marks: Mapping[str, int]) -> list[Part]:
+    """Divide a batch at the given source positions.
+
+    Every event committed before a mark has a smaller LSN, and in each partition stands before every event
+    committed after it, so an offset divides each partition.
+
+    Args:
+        offsets: where the batch ends.
+        marks: LSN of the marker row by its token.
+    Returns:
+        Consecutive parts; the last one ends the batch. A part that ends at marks names their tokens.
+    """
+    rest = list(events)
+    parts = []
+    for token, lsn in sorted(marks.items(), key=lambda mark: mark[1]):
+        ends: Offsets = {topic: dict(ps) for topic, ps in offsets.items()}
+        for event in rest:
+            if event.lsn > lsn:
+                first = ends.setdefault(event.topic, {})
+                first[event.partition] = min(event.offset, first.get(event.partition, event.offset))
+        inside = [e for e in rest if e.offset < ends.get(e.topic, {}).get(e.partition, 0)]
+        rest = [e for e in rest if e.offset >= ends.get(e.topic, {}).get(e.partition, 0)]
+        parts.append(Part(_by_topic(inside), ends, (token,)))
+    return [*parts, Part(_by_topic(rest), offsets)]
+
+
+def _by_topic(events: Iterable[Event]) -> dict[str, list[Event]]:
+    grouped: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        grouped[event.topic].append(event)
+    return dict(grouped)

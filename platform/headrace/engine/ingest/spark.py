@@ -1,0 +1,308 @@
+"""A stg table's refresh from a large micro-batch, as Spark plans: the initial load, a catch-up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.engine.compaction.compaction import DRIVER_ROWS, compact, snapshot_commit
+from headrace.engine.ingest.images import decode
+from headrace.engine.ingest.offsets import parse
+from headrace.engine.refresh.strategies.cluster import semi_join
+from headrace.engine.refresh.strategies.driver import check_violations
+from headrace.engine.refresh.strategies.large import gathered
+from headrace.engine.rows.diff import count_kinds, diff_frame
+from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.query import drops_rows, run, with_violations
+from headrace.engine.table.table import Delta, Table
+from headrace.errors import NeedsResync, TerminalError
+from headrace.results import Accounting
+from headrace.sources.dead_letters import DeadLetter, DeadLetters
+from headrace.sources.envelope import LAST_READ, UNAVAILABLE, sequence
+from headrace.store.commits import Commit
+from headrace.store.frontier import Offsets, merge_offsets
+from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FAULT = """CASE
+  WHEN value IS NULL THEN NULL
+  WHEN key IS NULL THEN 'the message has no key'
+  WHEN op IS NULL THEN 'the value is not a Debezium change event (not JSON, or without `op`)'
+  WHEN op NOT IN ('c','r','u','d','t') THEN concat('unknown operation `', op, '`')
+  WHEN op = 'd' AND before IS NULL THEN 'a delete without a before image'
+  WHEN op IN ('c','r','u') AND after IS NULL THEN concat('operation `', op, '` without an after image')
+END"""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a large micro-batch did.
+
+    Args:
+        loading: it ended within Debezium's snapshot of the table.
+    """
+
+    delta: Delta | None
+    loading: bool
+
+
+def ingest_frame(
+    spark: SparkSession,
+    table: Table,
+    messages: DataFrame,
+    offsets: Offsets,
+    dead_letters: DeadLetters,
+    *,
+    run_id: str,
+    batch: int,
+) -> Loaded:
+    """Apply one large micro-batch to a stg table, in one commit, and compact it.
+
+    Args:
+        messages: Kafka records of the table's topic from its frontier on.
+    Raises:
+        NeedsResync: the source table was truncated.
+    """
+    with table.store.writing, Kept() as keep:
+        events = keep(_decoded(table, messages))  # the one pass over Kafka and its JSON
+        return _ingest(spark, table, events, offsets, dead_letters, keep, run_id=run_id, batch=batch)
+
+
+def _decoded(table: Table, messages: DataFrame) -> DataFrame:
+    """Envelope, typed image (the row after, or before where it was deleted) and `_fault` of each message."""
+    assert table.source is not None
+    checked = parse(messages, latest=True).selectExpr(
+        *_META, "value", f"{FAULT} AS _refused", "CASE WHEN op = 'd' THEN before ELSE after END AS _json"
+    )
+    typed = decode(checked, table.source, "_json")
+    columns = list(table.source.names)
+    fault = "coalesce(_refused, CASE WHEN op <> 't' THEN _bad END)"
+    return typed.selectExpr(
+        *_META,
+        f"{fault} AS _fault",
+        "value IS NULL AS _tombstone",
+        f"coalesce(op <> 'd' AND contains(_json, '{UNAVAILABLE}'), false) AS _unsent",
+        f"CASE WHEN {fault} IS NOT NULL THEN value END AS value",
+        *[f"`{c}`" for c in columns],
+    )
+
+
+def _ingest(
+    spark: SparkSession,
+    table: Table,
+    events: DataFrame,
+    offsets: Offsets,
+    dead_letters: DeadLetters,
+    keep: Kept,
+    *,
+    run_id: str,
+    batch: int,
+) -> Loaded:
+    assert table.source is not None
+    schema, head = table.store.schema, table.store.commit
+    summary = _summary(events)
+    if summary["truncates"]:
+        raise NeedsResync(
+            f"`{table.name}`: the source table was truncated. Next: `headrace resync {table.name}`"
+        )
+    if summary["unsent"]:
+        raise NeedsResync(
+            f"`{table.name}`: a large column was not sent because it did not change. Next: ALTER TABLE "
+            f"{table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
+        )
+    letters = _letters(table, events) if summary["faults"] else []
+    good = events.where("NOT _tombstone AND _fault IS NULL")
+    last = _last_events(good) if summary["valid"] > summary["keys"] else good
+    sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
+    all_newer = head.version == 0 or follows(summary, head)
+    newer = sequenced if all_newer else _newer(spark, table, sequenced)
+    if newer is not sequenced or last is not good:
+        newer = keep(newer)
+    columns = list(table.source.names)
+    sequences = newer.select(*schema.key, SEQUENCE)
+    rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
+    if SEQUENCE not in rows.columns:  # a query that names its columns: the sequence comes back by key
+        rows = rows.join(sequences, list(schema.key))
+    loading = summary["reads"] > 0 and not summary["lasts"]
+    at_hand: pa.Table | None = None
+    deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE) if summary["deletes"] else None
+    keys = summary["keys"]
+    if head.version == 0 and summary["valid"] <= DRIVER_ROWS:
+        checked = with_violations(rows, table.spec).toArrow()
+        check_violations(checked, table)
+        loaded = checked.select(list(schema.stored_names))
+        counts = Counter({INSERT: loaded.num_rows})
+        accounting = account(summary, counts, keys=keys, newer=keys)
+        commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        dead_letters.add(letters)
+        record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
+        buried = None if deleted is None else deleted.toArrow()
+        table.store.load(loaded, commit, record, tombstones=buried)
+    else:
+        if head.version == 0:
+            changes = keep(diff_frame(None, rows, schema))
+        else:
+            old = table.store.frame(spark)
+            upsert = deleted is None and not drops_rows(table.spec)
+            if not upsert:
+                old = semi_join(old, schema.key, newer.select(*schema.key), null_safe=False)
+            changes = diff_frame(old, rows, schema, upsert=upsert)
+            changes = keep(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
+            if deleted is not None:
+                deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
+        counts = count_kinds(changes)
+        found = gathered(changes, table, sum(counts.values()))
+        accounting = account(summary, counts, keys=keys, newer=keys if all_newer else newer.count())
+        commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        dead_letters.add(letters)
+        table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
+        at_hand = found if isinstance(found, pa.Table) else None
+        if not loading:  # while more is about to come, the changelog alone will do
+            compact(spark, table, run_id=run_id)
+    table.seen(commit)
+    count = sum(counts.values())
+    return Loaded(Delta(table.name, commit.version - 1, commit.version, at_hand, count), loading=loading)
+
+
+def follows(summary: dict[str, int], head: Commit) -> bool:
+    """Whether every event is newer than all that was applied, so that no key need be looked up.
+
+    Debezium's snapshot is read at one position: there an equal one means an equal row.
+    """
+    first = sequence(head.generation, summary["first_lsn"])
+    return first > head.high or (first == head.high and summary["reads"] == summary["valid"])
+
+
+def next_commit(
+    table: Table,
+    summary: dict[str, int],
+    accounting: Accounting,
+    offsets: Offsets,
+    *,
+    run_id: str,
+    batch: int,
+) -> Commit:
+    """The record of the batch. Raises TerminalError where events in and out do not balance."""
+    if not accounting.balanced():
+        raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
+    head = table.store.commit
+    return replace(
+        head,
+        mode="stream",
+        version=head.version + 1,
+        offsets=merge_offsets(head.offsets, offsets),
+        template=table.template,
+        run_id=run_id,
+        batch=batch,
+        high=max(head.high, sequence(head.generation, summary["lsn"])),
+        source_ms=max(head.source_ms, summary["source_ms"]),
+        accounting=accounting.model_dump(),
+    )
+
+
+_META = ("topic", "partition", "offset", "key", "op", "lsn", "source_ms", "snapshot")
+
+
+def _sequence_of(generation: int) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.expr(f"concat('{generation:04X}', lpad(hex(lsn), 16, '0'))")
+
+
+def _last_events(events: DataFrame) -> DataFrame:
+    """The last event of each key."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    order = Window.partitionBy("key").orderBy(F.col("lsn").desc(), F.col("offset").desc())
+    return events.withColumn("_n", F.row_number().over(order)).where("_n = 1").drop("_n")
+
+
+def topic_rows(
+    spark: SparkSession, table: Table, messages: DataFrame, loaded: DataFrame | None = None
+) -> DataFrame:
+    """A stg table's SQL over the last image of every key among `messages`: the table, from its topic.
+
+    Args:
+        loaded: the table's rows before the topic's first event, where a bulk snapshot brought them.
+    """
+    assert table.source is not None
+    events = _decoded(table, messages)
+    newest = _last_events(events.where("NOT _tombstone AND _fault IS NULL"))
+    columns = list(table.source.names)
+    rows = run(spark, table.spec, [newest.where("op <> 'd'").select(*columns)])
+    rows = rows.select(*table.store.schema.names)
+    if loaded is None:
+        return rows
+    untouched = loaded.join(newest.select(*table.store.schema.key), list(table.store.schema.key), "left_anti")
+    return rows.unionByName(untouched.select(*rows.columns))
+
+
+def _newer(spark: SparkSession, table: Table, events: DataFrame) -> DataFrame:
+    """Events that come after what the table has for their key, live or deleted."""
+    from pyspark.sql import functions as F
+
+    schema = table.store.schema
+    if table.store.version == 0:
+        return events
+    known = table.store.frame(spark).select(*schema.key, F.col(SEQUENCE).alias("_had"))
+    deleted = table.store.deletes.frame(spark)
+    known = known.unionAll(deleted.select(*schema.key, F.col(SEQUENCE).alias("_had")))
+    newest = known.groupBy(*schema.key).agg(F.max("_had").alias("_had"))
+    joined = events.join(newest, list(schema.key), "left")
+    return joined.where(f"_had IS NULL OR {SEQUENCE} > _had").drop("_had")
+
+
+def _sequence_deletes(changes: DataFrame, sequences: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    own = sequences.withColumnRenamed(SEQUENCE, "_of_delete")
+    joined = changes.join(own, list(key), "left")
+    chosen = F.when(F.col(KIND) == DELETE, F.col("_of_delete")).otherwise(F.col(SEQUENCE))
+    return joined.withColumn(SEQUENCE, chosen).select(*changes.columns)
+
+
+def _letters(table: Table, events: DataFrame) -> list[DeadLetter]:
+    refused = events.where("_fault IS NOT NULL")
+    rows = refused.select("topic", "partition", "offset", "key", "value", "_fault").collect()
+    return [DeadLetter(str(table.name), *row) for row in rows]
+
+
+def _summary(events: DataFrame) -> dict[str, int]:
+    row = events.selectExpr(
+        "count(*) AS events",
+        "count_if(_tombstone) AS tombstones",
+        "count_if(op = 't') AS truncates",
+        "count_if(_fault IS NOT NULL) AS faults",
+        "count_if(NOT _tombstone AND _fault IS NULL) AS valid",
+        "count(DISTINCT CASE WHEN NOT _tombstone AND _fault IS NULL THEN key END) AS keys",
+        "count_if(_unsent) AS unsent",
+        "count_if(op = 'r') AS reads",
+        "count_if(op = 'd' AND _fault IS NULL) AS deletes",
+        f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",
+        "coalesce(max(lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
+        "coalesce(min(lsn) FILTER (WHERE NOT _tombstone AND _fault IS NULL), 0) AS first_lsn",
+        "coalesce(max(source_ms), 0) AS source_ms",
+    ).collect()[0]
+    return {name: int(row[name]) for name in row.asDict()}
+
+
+def account(summary: dict[str, int], counts: dict[str, int], *, keys: int, newer: int) -> Accounting:
+    changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0)
+    valid = summary["events"] - summary["tombstones"] - summary["faults"]
+    return Accounting(
+        events=summary["events"],
+        inserted=counts.get(INSERT, 0),
+        updated=counts.get(UPDATE_AFTER, 0),
+        deleted=counts.get(DELETE, 0),
+        folded=valid - keys,
+        unchanged=newer - changed,
+        duplicate=keys - newer,
+        tombstones=summary["tombstones"],
+        quarantined=summary["faults"],
+    )

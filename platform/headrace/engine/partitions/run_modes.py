@@ -1,0 +1,136 @@
+"""What each run mode does with complete partitions: the registry that a further mode joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headrace.engine.flow.rejoin import between_batches
+from headrace.engine.partitions.completion import Action, Closing, Outcome
+from headrace.engine.partitions.offline import Offline, Run
+from headrace.engine.partitions.offline_run import write_run
+from headrace.engine.proof.verify import Proof
+from headrace.engine.rows.batch_rows import Span
+from headrace.engine.spark.job_group import JobGroup
+from headrace.engine.supervisor.schedule import outdated
+from headrace.engine.supervisor.supervisor import Supervisor
+from headrace.engine.table.immutable import protect
+from headrace.engine.table.table import Table
+from headrace.errors import TransientError
+from headrace.progress import Progress
+from headrace.results import ParityResult, RefreshResult
+from headrace.spec.completion import RunMode
+from headrace.spec.partitions import label_after, label_range
+
+EQUAL, REPAIRED, DIFFERS = "EQUAL", "REPAIRED", "DIFFERS"
+"""Outcomes of a double run: the batch gives the same; it did not, and does now; it does not, even so."""
+
+SETTLED = "SETTLED"
+"""Outcome of a business period: the batch has written it, and nothing changes it any more."""
+
+Prove = Callable[[Table, Span], ParityResult]
+"""Compares a span of a table with its SQL in batch."""
+
+Recompute = Callable[[Table, Span], RefreshResult]
+"""Lets a span of a table be what its SQL gives in batch."""
+
+
+def actions(prove: Prove, recompute: Recompute) -> Mapping[RunMode, Action]:
+    """The action of every run mode that has one."""
+    return {RunMode.DOUBLE: double_run(prove, recompute), RunMode.BUSINESS: settle(prove, recompute)}
+
+
+def double_run(prove: Prove, recompute: Recompute) -> Action:
+    """The same SQL in batch, compared with what the stream wrote; what differs is recomputed."""
+
+    def run(table: Table, start: str, end: str) -> dict[str, Outcome]:
+        labels, span = label_range(table.spec, start, end), Span(start, end)
+        before = _compared(prove(table, span))
+        if before.equal:
+            return dict.fromkeys(labels, Outcome(EQUAL))
+        wrong = frozenset(before.partitions) & frozenset(labels)
+        done = recompute(table, Span(min(wrong), max(wrong), wrong) if wrong else span)
+        after = _compared(prove(table, span))
+        told = (
+            f"batch had {before.missing} rows that the table lacked, the table {before.extra} that batch had "
+            f"not; {done.inserted} inserted, {done.updated} updated, {done.deleted} deleted"
+        )
+        found = {label: Outcome(REPAIRED, told) for label in wrong}
+        found |= {label: Outcome(DIFFERS, told) for label in after.partitions}
+        return {label: found.get(label, Outcome(EQUAL)) for label in labels}
+
+    return run
+
+
+def settle(prove: Prove, recompute: Recompute) -> Action:
+    """The batch writes the period's partitions; proven, they are closed: immutable from then on."""
+
+    def run(table: Table, start: str, end: str) -> dict[str, Outcome]:
+        labels, span = label_range(table.spec, start, end), Span(start, end)
+        done = recompute(table, span)
+        after = _compared(prove(table, span))
+        told = f"{done.inserted} inserted, {done.updated} updated, {done.deleted} deleted by the batch"
+        if not after.equal:
+            return dict.fromkeys(labels, Outcome(DIFFERS, told))
+        protect(table, label_after(table.spec, end), run_id="settled")
+        return dict.fromkeys(labels, Outcome(SETTLED, told))
+
+    return run
+
+
+def _compared(result: ParityResult) -> ParityResult:
+    if result.error is not None:
+        raise TransientError(f"`{result.table}` cannot be compared: {result.error}. Next: `headrace status`")
+    return result
+
+
+def closing_of(supervisor: Supervisor, proof: Proof, corrected: Callable[[Table], None]) -> Closing:
+    """What closes the partitions of a supervisor's tables, not yet started.
+
+    Args:
+        corrected: told of a table whose rows were corrected.
+    """
+    catalog, sessions = supervisor.catalog, supervisor.sessions
+
+    def prove(table: Table, span: Span) -> ParityResult:
+        with JobGroup(sessions.batch, Progress(), sessions.statements):
+            (result,) = proof.prove(table, span)
+        return result
+
+    def recompute(table: Table, span: Span) -> RefreshResult:
+        with JobGroup(sessions.batch, Progress(), sessions.statements):
+            result = proof.refresh(table, span, progress=Progress())
+        corrected(table)
+        return result
+
+    def write(table: Table, run: Run, progress: Progress) -> RefreshResult:
+        with JobGroup(sessions.batch, progress, sessions.statements):
+            result = write_run(sessions, supervisor.registry, table, run, proof.run_id, progress)
+        corrected(table)
+        return result
+
+    def cut(table: Table) -> dict[str, int]:
+        with between_batches(supervisor.flows, supervisor.registry.upstreams(table)):
+            return supervisor.registry.versions(table)
+
+    def outcome(table: Table, error: Exception | None) -> None:
+        if error is not None:
+            catalog.observe(table.name, "FAILED", str(error))
+        elif supervisor.wanted(table.name):
+            catalog.observe(table.name, "RUNNING")
+
+    written = Offline(
+        catalog,
+        supervisor.registry,
+        write=write,
+        cut=cut,
+        runs=lambda table: supervisor.wanted(table.name) and outdated(table) is None,
+        outcome=outcome,
+    )
+    return Closing(
+        catalog,
+        supervisor.registry,
+        actions(prove, recompute),
+        offline=written,
+        runs=lambda table: catalog.row(table.name).state == "RUNNING",
+        loading=lambda _: any(flow.loading for flow in supervisor.flows),
+    )

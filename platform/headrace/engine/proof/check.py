@@ -1,0 +1,56 @@
+"""Constraints and quality suites over a table's live rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.engine.rows.batch_rows import in_range
+from headrace.engine.spark.persisted import Kept
+from headrace.engine.table.table import Table
+from headrace.progress import Progress
+from headrace.results import ConstraintResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check(
+    spark: SparkSession, table: Table, *, start: str | None, end: str | None, progress: Progress
+) -> list[ConstraintResult]:
+    """Violations of each constraint, all in one pass over the rows, and the table's quality suite."""
+    from pyspark.sql import functions as F
+
+    from headrace.quality.suites import suite_of
+
+    progress.report(f"checking {table.name}")
+    rows = in_range(table.store.frame(spark), table, start, end)
+    broken = [
+        F.expr(f"count_if(not coalesce({c.expression}, false))").alias(f"c{i}")
+        for i, c in enumerate(table.spec.constraints)
+    ]
+    suite = suite_of(table.spec)
+    with Kept() as keep:
+        if suite is not None:
+            rows = keep(rows.select(*table.store.schema.names))
+        counts = rows.agg(F.count("*").alias("rows"), *broken).collect()[0]
+        results = _constraints(table, counts.asDict())
+        if suite is not None:
+            from headrace.quality import gx
+
+            progress.report(f"{table.name}: {len(suite.expectations)} expectations")
+            results += gx.validate(rows, suite, table=str(table.name))
+    return results
+
+
+def _constraints(table: Table, counts: dict[str, int]) -> list[ConstraintResult]:
+    return [
+        ConstraintResult(
+            table=str(table.name),
+            constraint=c.name,
+            on_violation=c.on_violation.value,
+            passed=counts[f"c{i}"] == 0,
+            violations=counts[f"c{i}"],
+            rows=counts["rows"],
+        )
+        for i, c in enumerate(table.spec.constraints)
+    ]

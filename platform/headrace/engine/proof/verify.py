@@ -1,0 +1,239 @@
+"""Verification of many tables: derived ones at their frontiers, stg ones at a position of the source."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotReached
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from headrace.engine.backfill.backfill import backfill
+from headrace.engine.flow.flow import Flow
+from headrace.engine.ingest.cuts import Cut, CutMissed
+from headrace.engine.proof.parity import compare, verify_batch, verify_topic
+from headrace.engine.proof.repair import Repair
+from headrace.engine.rows.batch_rows import Span, in_range, source_rows
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.table.table import Registry, Table
+from headrace.errors import TerminalError, TransientError
+from headrace.progress import Progress
+from headrace.results import ParityResult, RefreshResult
+from headrace.sources.postgres import Position, position
+from headrace.sources.topics import Topics
+
+WIDTH = 2
+"""Tables compared at the same time: one is planned while the other runs."""
+
+CUT_SECONDS = 60.0
+"""How long a marker row may take from the source's commit through the flow."""
+
+ATTEMPTS = 3
+"""A difference from the source counts where it is there at three positions: a message that Kafka acknowledged
+out of order can make one cut look incomplete."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    sessions: Sessions
+    registry: Registry
+    flows: list[Flow]
+    dsn: Callable[[str], str]
+    topics: Topics
+    bootstrap: str
+    scratch: Path
+    run_id: str
+
+    def verify(
+        self,
+        tables: Sequence[Table],
+        *,
+        start: str | None,
+        end: str | None,
+        source: bool,
+        progress: Progress,
+    ) -> list[ParityResult]:
+        """One result per table and comparison, in the order of the tables."""
+        stg = [t for t in tables if t.spec.source is not None] if source else []
+        total = len(tables) + len(stg)
+        batch = partial(self._batch, start=start, end=end)
+        found = self._each(tables, batch, "its SQL in batch", progress, 0, total)
+        against_source = self._against_source(stg, start, end, progress, len(tables), total)
+        progress.report("compared", total, total)
+        return [r for t in found for r in (t, against_source.get(t.table)) if r is not None]
+
+    def prove(self, table: Table, span: Span) -> list[ParityResult]:
+        """A derived table against its SQL, a stg table against its source, which does not need its topic."""
+        if table.spec.source is None:
+            return [self._batch(table, span.start, span.end)]
+        return list(self._against_source([table], span.start, span.end, Progress(), 0, 1).values())
+
+    def _batch(self, table: Table, start: str | None, end: str | None) -> ParityResult:
+        spark = self.sessions.batch
+        if table.spec.source is not None:
+            return verify_topic(spark, table, self.bootstrap, self.topics, start=start, end=end)
+        return verify_batch(spark, self.registry, table, start=start, end=end)
+
+    def _each(
+        self,
+        tables: Sequence[Table],
+        compare_one: Callable[[Table], ParityResult],
+        against: str,
+        progress: Progress,
+        done: int,
+        total: int,
+    ) -> list[ParityResult]:
+        """In the order of the tables; their Spark jobs belong to the statement of this thread."""
+        from pyspark import inheritable_thread_target
+
+        def one(place: int, table: Table) -> ParityResult:
+            progress.report(f"comparing {table.name} with {against}", done + place, total)
+            return compare_one(table)
+
+        with ThreadPoolExecutor(WIDTH, "proof") as pool:
+            # Each with its own copy of the thread's properties: Spark notes there which query runs.
+            inherited = (inheritable_thread_target(self.sessions.batch)(one) for _ in tables)
+            works = [
+                pool.submit(work, i, t) for i, (work, t) in enumerate(zip(inherited, tables, strict=True))
+            ]
+            try:
+                return [work.result() for work in works]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # after a failure the others do not begin
+
+    def _against_source(
+        self,
+        tables: Sequence[Table],
+        start: str | None,
+        end: str | None,
+        progress: Progress,
+        done: int,
+        total: int,
+    ) -> dict[str, ParityResult]:
+        found: dict[str, ParityResult] = {}
+        for flow in self.flows:
+            waiting = [t for t in tables if t.name in {x.name for x in flow.tables}]
+            for attempt in range(ATTEMPTS):
+                if not waiting:
+                    break
+                try:
+                    with self._cut(flow, waiting) as (at, cut):
+                        one = partial(self._compare, flow=flow, at=at, cut=cut, start=start, end=end)
+                        known = done + len(found)
+                        results = self._each(waiting, one, "its source", progress, known, total)
+                        found |= {r.table: r for r in results}
+                except CutMissed:
+                    if attempt + 1 == ATTEMPTS:
+                        raise
+                    continue
+                waiting = [t for t in waiting if not found[str(t.name)].equal]
+        return found
+
+    def _compare(
+        self, table: Table, *, flow: Flow, at: Position, cut: Cut, start: str | None, end: str | None
+    ) -> ParityResult:
+        table.store.reread()
+        version = cut.versions[table.name]
+        actual = in_range(table.store.frame(self.sessions.batch, version=version), table, start, end)
+        with source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected:
+            result = compare(
+                table,
+                actual,
+                expected,
+                against="source",
+                version=version,
+                frontier=table.store.commit.frontier,
+                position=f"{at.lsn >> 32:X}/{at.lsn & 0xFFFFFFFF:X}",
+            )
+        if table.name not in flow.active:
+            result.error = "the table does not run, so it stands behind the source"
+        return result
+
+    @contextmanager
+    def _cut(self, flow: Flow, tables: Sequence[Table]) -> Iterator[tuple[Position, Cut]]:
+        """A position of the source and the versions of all tables of the flow there."""
+        token = uuid.uuid4().hex
+        reached = flow.cuts.expect(token)
+        captured = [t.spec.source for t in flow.tables if t.spec.source is not None]
+        (name,) = {s.source for s in captured} if len({s.source for s in captured}) == 1 else {""}
+        if not name:
+            raise TerminalError(f"flow {flow.name} reads several sources; verify them one by one")
+        with position(self.dsn(name), captured, token) as at:
+            try:
+                yield at, reached.result(timeout=CUT_SECONDS)
+            except NotReached:
+                raise TransientError(
+                    f"the source's position did not come through flow {flow.name} in {CUT_SECONDS:.0f} s. "
+                    "Next: `headrace status` shows what stands still"
+                ) from None
+
+    def repair(
+        self,
+        tables: Sequence[Table],
+        *,
+        start: str | None,
+        end: str | None,
+        source: bool,
+        follow: Callable[[Table], None],
+        corrected: Callable[[Table], None],
+        progress: Progress,
+    ) -> list[ParityResult]:
+        """As `verify`, and what differs is computed again and compared again. See `Repair`."""
+        quiet = Progress()
+        work = Repair(
+            verify=lambda t: self.verify([t], start=start, end=end, source=source, progress=quiet),
+            refresh=lambda t, span: self.refresh(t, span, progress=progress),
+            follow=follow,
+            corrected=corrected,
+        )
+        return work.run(tables, progress)
+
+    def refresh(self, table: Table, span: Span, *, progress: Progress) -> RefreshResult:
+        """Backfill by the table's SQL or, for stg, from its source. Columns may be other than they were."""
+        if table.spec.source is not None:
+            return self._refresh_from_source(table, span, progress)
+        return backfill(
+            self.sessions,
+            self.registry,
+            table,
+            span.start,
+            span.end,
+            only=span.only,
+            run_id=self.run_id,
+            progress=progress,
+        )
+
+    def _refresh_from_source(self, table: Table, span: Span, progress: Progress) -> RefreshResult:
+        """Backfill of a stg table: its range is read again from the source, at a known position.
+
+        A table with another text than its rows rests: all of it is read, and it goes on after that position.
+        """
+        assert table.spec.source is not None
+        flow = next(f for f in self.flows if any(t.name == table.name for t in f.tables))
+        renewed = table.store.commit.template != table.template
+        if table.name not in flow.active and not renewed:
+            raise TerminalError(
+                f"`{table.name}` does not run, so no position of the source can be fixed. "
+                f"Next: `headrace resume {table.name}`"
+            )
+        start, end, topic = span.start, span.end, table.spec.source.topic
+        with (
+            self._cut(flow, [table]) as (at, cut),
+            source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected,
+        ):
+            return backfill(
+                self.sessions,
+                self.registry,
+                table,
+                start,
+                end,
+                only=span.only,
+                expected=expected,
+                version=cut.versions[table.name],
+                offsets={topic: cut.offsets[topic]} if renewed else None,
+                run_id=self.run_id,
+                progress=progress,
+            )

@@ -1,0 +1,179 @@
+"""Every table as a view of its live rows: `SELECT … FROM dws.user_hour`, here and over Spark Connect."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import exp
+
+from headrace.engine.table.table import Registry, Table
+from headrace.errors import TerminalError, UnknownName, did_you_mean
+from headrace.spec.model import TableName
+from headrace.store.frames import local
+from headrace.store.head import Cold
+from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+VIEW_SECONDS = 600.0
+"""Time between two renewals of a table's view: each costs Spark a second."""
+
+FIRST_LOAD_SECONDS = 15.0
+"""How long the views of a warehouse without a row come after its flows: its first load takes the cores."""
+
+
+def live_sql(table: Table) -> str:
+    """The live read as SQL: the pinned snapshot, with the changelog after it folded in.
+
+    The text is bound to one snapshot version and open-ended in the changelog, so it stays right until the
+    snapshot is cleaned up; it is renewed now and then, to keep the tail short.
+    """
+    store, schema = table.store, table.store.schema
+    names = ", ".join(f"`{n}`" for n in schema.names)
+    key = ", ".join(f"`{n}`" for n in schema.key)
+    on = " AND ".join(f"s.`{k}` <=> t.`{k}`" for k in schema.key)
+    return (
+        f"WITH t AS (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {VERSION} DESC, "
+        f"CASE WHEN {KIND} IN ('{INSERT}', '{UPDATE_AFTER}') THEN 0 ELSE 1 END) AS _n "
+        f"FROM delta.`{store.changelog.path}` WHERE {VERSION} > {store.pin.compacted}) WHERE _n = 1) "
+        f"SELECT {names} FROM delta.`{store.snapshot.path}` VERSION AS OF {store.pin.delta} s "
+        f"WHERE NOT EXISTS (SELECT 1 FROM t WHERE {on}) "
+        f"UNION ALL SELECT {names} FROM t WHERE {KIND} NOT IN ('{UPDATE_BEFORE}', '{DELETE}')"
+    )
+
+
+class Views:
+    """The views of all tables in one session's catalog, made again now and then."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._made: dict[TableName, float] = {}
+        self._maker: threading.Thread | None = None
+
+    def begin(self, tables: Iterable[Table], stop: threading.Event) -> None:
+        """Make all views in a thread: flows need none of them, and a cold JVM takes a second for each."""
+        work = (list(tables), stop)
+        self._maker = threading.Thread(target=self._make, args=work, name="views", daemon=True)
+        self._maker.start()
+
+    def _make(self, tables: list[Table], stop: threading.Event) -> None:
+        if not any(table.store.version for table in tables):
+            stop.wait(FIRST_LOAD_SECONDS)
+        for table in tables:
+            if stop.is_set():
+                return
+            try:
+                if table.name not in self._made:
+                    self.renew(table)
+            except Exception:
+                log.exception("view of %s", table.name)
+
+    def join(self) -> None:
+        """Wait until no view is being made."""
+        if self._maker is not None:
+            self._maker.join()
+
+    def renew(self, table: Table) -> None:
+        """Create or replace the table's view, so that it reads the newest snapshot."""
+        self._made[table.name] = time.monotonic()
+        self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {table.name.layer}")
+        self._spark.sql(f"CREATE OR REPLACE VIEW {table.name} AS {live_sql(table)}")
+
+    def drop(self, name: TableName) -> None:
+        """Let the view of a table go that is no more."""
+        self._made.pop(name, None)
+        self._spark.sql(f"DROP VIEW IF EXISTS {name}")
+
+    def renew_if_old(self, table: Table) -> None:
+        """Renew the table's view if it is old: an older one is right too, only its tail is longer."""
+        made = self._made.get(table.name)
+        if made is not None and time.monotonic() - made >= VIEW_SECONDS:
+            self.renew(table)
+
+
+def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
+    """A user's SELECT over live rows, each table at one consistent version.
+
+    Raises:
+        UnknownName: a table that is not materialized here.
+        TerminalError: Spark refuses the query.
+    """
+    from pyspark.errors import PySparkException
+
+    tree = sqlglot.parse_one(text, dialect="spark")
+    ctes = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
+    edits, views = [], []
+    for node in tree.find_all(exp.Table):
+        if not node.db and node.name in ctes:
+            continue
+        table = _table(registry, node)
+        view = f"hr_{uuid.uuid4().hex}"
+        _rows(spark, table, pinned_columns(tree, node, table)).createOrReplaceTempView(view)
+        views.append(view)
+        first, last = node.args["db"].meta, node.this.meta
+        alias = "" if node.args.get("alias") else f" AS `{node.name}`"
+        edits.append((first["start"], last["end"] + 1, view + alias))
+    for start, end, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[end:]
+    try:
+        return spark.sql(text)
+    except PySparkException as error:
+        raise TerminalError(str(error).strip().splitlines()[0]) from error
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
+
+
+def _table(registry: Registry, node: exp.Table) -> Table:
+    name = TableName(node.db.lower(), node.name.lower())
+    if name not in registry.tables or node.catalog:
+        shown = ".".join(p for p in (node.catalog, node.db, node.name) if p)
+        raise UnknownName(f"no table `{shown}`; {did_you_mean(shown, map(str, registry.tables))}")
+    return registry[name]
+
+
+def _rows(spark: SparkSession, table: Table, pinned: dict[str, str | int]) -> DataFrame:
+    """The table's live rows; where the query pins columns, only the rows it can use."""
+    store = table.store
+    if not pinned:
+        return store.frame(spark).select(*store.schema.names)
+    try:
+        found = store.head().find(tuple(pinned), {tuple(pinned.values())})
+    except Cold:
+        return store.frame(spark).select(*store.schema.names)
+    return local(spark, found, store.schema.columns)
+
+
+def pinned_columns(tree: exp.Expr, node: exp.Table, table: Table) -> dict[str, str | int]:
+    """Columns that the query compares with one literal, in a WHERE that every row must pass.
+
+    Only a plain SELECT from this one table is looked at, and only literals of the column's own type: rows
+    with another value can never reach the result, so leaving them out changes nothing.
+    """
+    scope = node.find_ancestor(exp.Select)
+    where = scope.args.get("where") if scope is not None else None
+    if scope is not tree or where is None or scope.args.get("joins") or tree.find(exp.Subquery):
+        return {}
+    types = dict(table.store.schema.columns)
+    pinned: dict[str, str | int] = {}
+    for term in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        term = term.unnest()
+        if not isinstance(term, exp.EQ) or not isinstance(term.this, exp.Column):
+            continue
+        literal, name = term.expression, term.this.name.lower()
+        if not isinstance(literal, exp.Literal):
+            continue
+        if literal.is_string and types.get(name) == "string":
+            pinned[name] = literal.this
+        elif literal.is_int and types.get(name) in ("int", "bigint"):
+            pinned[name] = int(literal.this)
+    return pinned

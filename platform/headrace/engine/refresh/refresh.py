@@ -1,0 +1,378 @@
+"""Advancing one derived table to its upstreams' present versions: one net change, one commit."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.engine.compaction.compaction import (
+    DRIVER_CHANGES,
+    DRIVER_ROWS,
+    compact,
+    snapshot_commit,
+    warm_head,
+)
+from headrace.engine.refresh.decision import Refresh, candidates, decide, history, run_again, whole_query
+from headrace.engine.refresh.shadow import compare, due
+from headrace.engine.refresh.strategies import cluster, driver, weighted
+from headrace.engine.refresh.strategies.large import gathered
+from headrace.engine.refresh.strategies.top_n import top_changes
+from headrace.engine.refresh.upstream_change import changes_since, corrected
+from headrace.engine.rows.cells import TooLarge, TooWide
+from headrace.engine.rows.diff import check_unique, count_kinds
+from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.query import run, with_violations
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.table.immutable import mutable
+from headrace.engine.table.offline_bound import refuse_bounded
+from headrace.engine.table.table import Delta, Registry, Table
+from headrace.errors import NeedsResync
+from headrace.planner.policy.choice import Place
+from headrace.planner.strategies import (
+    AffectedKeys,
+    AffectedPartitions,
+    Full,
+    Row,
+    Strategy,
+    TopN,
+    Weighted,
+)
+from headrace.spec.model import CorrectionPolicy, TableName
+from headrace.store.commits import Commit
+from headrace.store.frames import local
+from headrace.store.head import Head
+from headrace.store.schema import STREAM
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+SMALL = 20_000
+"""Change rows up to which a refresh stays in the driver."""
+
+
+def _gone(table: Table, upstream: Table, after: int) -> str:
+    return (
+        f"`{table.name}`: the changes of `{upstream.name}` after version {after} are gone, retention kept "
+        f"those after version {upstream.store.changelog.removed}. Next: `headrace refresh {table.name} --all`"
+    )
+
+
+def advance(
+    sessions: Sessions,
+    registry: Registry,
+    table: Table,
+    known: Mapping[TableName, Delta],
+    *,
+    run_id: str,
+    batch: int = -1,
+    cut: Mapping[TableName, Head] | None = None,
+    force: str | None = None,
+    rerun: bool = False,
+) -> Delta | None:
+    """Bring `table` to its upstreams' present versions.
+
+    Args:
+        rerun: run the touched partitions again whole, or the whole query where they are not known.
+        cut: upstreams as they stood at one cut of the source, for a table that is refreshed beside its flow.
+        known: changes that this micro-batch already has in memory; others are read from changelogs.
+        force: `INCREMENTAL`, `FULL` or a strategy's name, in place of the choice by cost.
+    Returns:
+        The table's own net change, or None where nothing changed.
+    Raises:
+        ConstraintViolated: a new row breaks a FAIL constraint or the primary key. Nothing is committed.
+        StrategiesDiffer: a shadow run gave another change. Nothing is committed.
+        TerminalError: the batch alone has written the table, and not all of its partitions.
+        ValueError: the table has no such strategy as `force` names.
+    """
+    upstreams = registry.upstreams(table)
+    with table.store.writing:
+        refuse_bounded(table)
+        return _advance(
+            sessions,
+            table,
+            upstreams,
+            known,
+            cut or {},
+            run_id=run_id,
+            batch=batch,
+            force=force,
+            rerun=rerun,
+            shadow_one_in=registry.shadow_one_in,
+        )
+
+
+def _advance(
+    sessions: Sessions,
+    table: Table,
+    upstreams: dict[TableName, Table],
+    known: Mapping[TableName, Delta],
+    cut: Mapping[TableName, Head],
+    *,
+    run_id: str,
+    batch: int,
+    force: str | None,
+    rerun: bool,
+    shadow_one_in: int,
+) -> Delta | None:
+    warm_head(sessions.large, table, run_id=run_id)
+    heads = {
+        name: cut.get(name) or warm_head(sessions.large, u, run_id=run_id) for name, u in upstreams.items()
+    }
+    recorded = table.reached
+    if any(head.commit.version < recorded.get(str(name), 0) for name, head in heads.items()):
+        return None  # somebody else brought it past this cut meanwhile
+    if any(heads[name].commit.rewinds != u.store.commit.rewinds for name, u in upstreams.items()):
+        return None  # an upstream was rewound since the cut was taken
+    policy = table.spec.correction_policy
+    deltas = {}
+    for name, upstream in upstreams.items():
+        after = recorded.get(str(name), 0)
+        if heads[name].commit.version > after:
+            if after < upstream.store.changelog.removed:
+                if table.store.version > 0:
+                    raise NeedsResync(_gone(table, upstream, after))
+                # A table that holds nothing reads what is there, not what changed.
+                rows = max(1, heads[name].commit.rows)
+                deltas[name] = Delta(name, after, heads[name].commit.version, None, rows)
+                continue
+            found = changes_since(upstream, heads[name], after, known.get(name), policy=policy, limit=SMALL)
+            if found.count:
+                deltas[name] = found
+    reached = {str(n): h.commit.version for n, h in heads.items()}
+    first = table.store.version == 0 and not table.covered  # an aggregate has a row over no rows
+    if not deltas and not first:
+        table.covered = reached
+        return None
+    commit = Commit(
+        table=str(table.name),
+        mode="stream",
+        version=table.store.version + 1,
+        upstreams=reached,
+        template=table.template,
+        run_id=run_id,
+        batch=batch,
+        source_ms=max(h.commit.source_ms for h in heads.values()),
+        immutable_before=table.store.commit.immutable_before,
+    )
+    small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
+    place: Place = "driver" if small else "arrow" if _by_arrow(table, deltas) else "cluster"
+    again = run_again(table, rerun=rerun, corrected=any(corrected(d, policy) for d in deltas.values()))
+    refresh = decide(table, upstreams, deltas, commit, place=place, force=force, again=again)
+    skip = policy is CorrectionPolicy.SKIP
+    shadowed = due(table, shadow_one_in) and again is None and not commit.immutable_before
+    work = Work(sessions, table, upstreams, heads, deltas, skip, shadowed)
+    delta = _carry_out(work, refresh, force=force, again=again)
+    if refresh.decision is not None:
+        history(table).append(refresh.decision)
+    table.covered = reached
+    return delta
+
+
+def _carry_out(work: Work, refresh: Refresh, *, force: str | None, again: Strategy | None) -> Delta | None:
+    if refresh.features.place == "driver" and not isinstance(refresh.strategy, Full):
+        try:
+            return _in_driver(work, refresh)
+        except TooLarge:
+            log.info("%s: the change touches too many rows for the driver", work.table.name)
+            large = decide(
+                work.table,
+                work.upstreams,
+                work.deltas,
+                refresh.commit,
+                place="cluster",
+                force=force,
+                again=again,
+            )
+            refresh.give_up(large.choice, large.strategy)
+        except TooWide as why:
+            refresh.give_up(*whole_query(refresh, str(why)))
+    return _on_cluster(work, refresh)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a refresh works on. `shadowed`: the alternative runs beside it."""
+
+    sessions: Sessions
+    table: Table
+    upstreams: dict[TableName, Table]
+    heads: dict[TableName, Head]
+    deltas: dict[TableName, Delta]
+    skip: bool
+    shadowed: bool
+
+
+def _shadow(work: Work, refresh: Refresh, changes: DataFrame | pa.Table) -> None:
+    """Where it is due, run the alternative and compare. Raises StrategiesDiffer."""
+    others = [s for name, s in candidates(work.table).items() if name != refresh.strategy.name]
+    if not work.shadowed or not others or work.table.store.version == 0:
+        return
+    spark, names = work.sessions.large, (refresh.strategy.name, others[0].name)
+
+    with Kept() as keep:
+        try:
+            alternative = partial(_plan_on_cluster, spark, work, refresh.commit, others[0], keep)
+            refresh.shadowed(names[1], compare(spark, work.table, changes, alternative, names))
+        except TooWide as why:
+            log.info("%s: nothing to compare with: %s", work.table.name, why)
+
+
+def _in_driver(work: Work, refresh: Refresh) -> Delta | None:
+    spark, table, upstreams, deltas = work.sessions.flow, work.table, work.upstreams, work.deltas
+    strategy = refresh.strategy
+    if isinstance(strategy, Row):
+        (name,) = upstreams
+        changes = driver.row_changes(spark, table, upstreams[name], deltas[name])
+    elif isinstance(strategy, TopN):
+        changes = top_changes(spark, table, strategy, upstreams, work.heads, deltas)
+    elif isinstance(strategy, Weighted):
+        changes = weighted.in_driver(spark, table, strategy, upstreams, work.heads, deltas)
+    else:
+        assert isinstance(strategy, AffectedKeys | AffectedPartitions)
+        changes = driver.affected_changes(spark, table, strategy, upstreams, work.heads, deltas)
+    changes = mutable(changes, table)
+    refresh.record("driver", changes.num_rows)
+    _shadow(work, refresh, changes)
+    if not changes.num_rows:
+        return None
+    commit = refresh.commit
+    table.store.append(changes, commit, origin=STREAM)
+    table.seen(commit)
+    return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
+
+
+def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
+    spark, table = work.sessions.large, work.table
+    upstream_rows = max(u.store.commit.rows for u in work.upstreams.values())
+    if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
+        return _first_load(spark, work, refresh)
+    if (rows := _of_many(work, refresh)) is not None:
+        rows = mutable(rows, table)
+        return _commit_large(work, refresh, rows, count_kinds(rows), place="arrow")
+    with Kept() as keep:
+        try:
+            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
+        except TooWide as why:
+            refresh.choice, refresh.strategy = whole_query(refresh, str(why))
+            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
+        changes = keep(mutable(changes, table))
+        kinds = count_kinds(changes)
+        count = sum(kinds.values())
+        found = gathered(changes, table, count) if count else changes
+        return _commit_large(work, refresh, found, kinds)
+
+
+def _commit_large(
+    work: Work,
+    refresh: Refresh,
+    changes: pa.Table | DataFrame,
+    kinds: Counter[str],
+    *,
+    place: Place = "cluster",
+) -> Delta | None:
+    """Commit what a large change of the upstreams has done, and compact the table."""
+    table, count = work.table, sum(kinds.values())
+    refresh.record(place, count)
+    _shadow(work, refresh, changes)
+    if not count:
+        return None
+    commit = refresh.commit
+    rows = changes if isinstance(changes, pa.Table) else None
+    if rows is not None and count <= SMALL and table.store.version > 0:  # much was read, little has changed
+        table.store.append(rows, commit, origin=STREAM)
+        table.seen(commit)
+    else:
+        table.store.append_large(changes, commit, origin=STREAM, kinds=kinds)
+        table.seen(commit)
+        compact(work.sessions.large, table, run_id=commit.run_id)
+    return Delta(table.name, commit.version - 1, commit.version, rows, count)
+
+
+def _by_arrow(table: Table, deltas: Mapping[TableName, Delta]) -> bool:
+    """Whether the change of the one upstream is in the driver, and Arrow can compare the table's rows."""
+    schema, strategy = table.store.schema, table.plan.strategy
+    if table.store.version == 0 or len(deltas) != 1 or not (schema.joinable and schema.comparable):
+        return False
+    [delta] = deltas.values()
+    if delta.rows is None or delta.count > DRIVER_CHANGES:
+        return False
+    if isinstance(strategy, Weighted):
+        return weighted.tells_groups(strategy) and table.store.commit.rows <= DRIVER_ROWS
+    return isinstance(strategy, Row)
+
+
+def _of_many(work: Work, refresh: Refresh) -> pa.Table | None:
+    """The table's change, where the choice was made for this place and fell on its own strategy."""
+    spark, table, strategy = work.sessions.large, work.table, refresh.strategy
+    if refresh.features.place != "arrow" or strategy is not table.plan.strategy:
+        return None
+    [delta] = work.deltas.values()
+    upstream = work.upstreams[delta.table]
+    if isinstance(strategy, Weighted):
+        return weighted.of_many(spark, table, strategy, upstream, table.store.head(), delta)
+    return driver.row_changes_of_many(spark, table, upstream, delta)
+
+
+def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | None:
+    """The whole query once, over rows that the driver has, and written by it: Spark reads no files."""
+    table = work.table
+    rows_of = {
+        n: local(spark, work.heads[n].read(), u.store.schema.columns) for n, u in work.upstreams.items()
+    }
+    inputs = [rows_of[r.upstream] for r in table.spec.references]  # type: ignore[index]
+    result = mutable(with_violations(run(spark, table.stored_query, inputs), table.spec), table).toArrow()
+    if not result.num_rows:
+        return None
+    driver.check_violations(result, table)
+    rows = result.select(list(table.store.schema.stored_names))
+    check_unique(rows, table.store.schema, table=str(table.name))
+    refresh.record("driver", rows.num_rows)
+    commit = refresh.commit
+    record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=commit.run_id)
+    table.store.load(rows, commit, record, tombstones=None)
+    table.seen(commit)
+    return Delta(table.name, commit.version - 1, commit.version, None, rows.num_rows)
+
+
+def _current(spark: SparkSession, work: Work, commit: Commit) -> dict[TableName, DataFrame]:
+    """Every upstream's rows at the cut that `commit` covers."""
+    return {
+        n: u.store.frame(spark, version=commit.upstreams[str(n)]).select(*u.store.schema.names)
+        for n, u in work.upstreams.items()
+    }
+
+
+def _plan_on_cluster(
+    spark: SparkSession, work: Work, commit: Commit, strategy: Strategy, keep: Kept
+) -> DataFrame:
+    """The table's net change by `strategy`: stored columns and `_kind`."""
+    table, upstreams, current = work.table, work.upstreams, _current(spark, work, commit)
+    frames = {
+        n: cluster.delta_frame(
+            spark, upstreams[n], d, skip_backfill=work.skip, net=isinstance(strategy, Row | Weighted)
+        )
+        for n, d in work.deltas.items()
+        if table.store.version > 0
+    }
+    if isinstance(strategy, Row):
+        (name,) = upstreams
+        return cluster.row_changes(spark, table, upstreams[name], frames[name])
+    if isinstance(strategy, TopN):
+        raise TooWide("only the driver keeps the first rows of an order")
+    if isinstance(strategy, Weighted):
+        count = sum(d.count for d in work.deltas.values())
+        return weighted.on_cluster(
+            spark, table, strategy, upstreams, current, frames, keep, rows_changed=count
+        )
+    if isinstance(strategy, AffectedKeys | AffectedPartitions):
+        return cluster.affected_changes(spark, table, strategy, current, frames, keep)
+    inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]
+    return cluster.full_changes(spark, table, inputs, empty=table.store.version == 0)

@@ -1,0 +1,81 @@
+"""TOP_N in the driver: rank what a change touched among the rows that the table holds."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.engine.refresh.strategies import driver
+from headrace.engine.rows.cells import TooLarge, TooWide
+from headrace.engine.rows.diff import diff_local
+from headrace.engine.spark.query import with_violations
+from headrace.engine.table.table import Delta, Table
+from headrace.planner.strategies import TopN
+from headrace.spec.model import TableName
+from headrace.store.head import Head
+from headrace.store.lookup import anti_join
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MARK = "_mark"
+
+
+def top_changes(
+    spark: SparkSession,
+    table: Table,
+    strategy: TopN,
+    upstreams: Mapping[TableName, Table],
+    heads: Mapping[TableName, Head],
+    deltas: Mapping[TableName, Delta],
+) -> pa.Table:
+    """The net change of the first rows.
+
+    Raises:
+        TooLarge: the rows do not fit the driver.
+        TooWide: fewer than LIMIT known rows rank at or above the old last one, so unknown ones may come up.
+    """
+    if strategy.limit > driver.ROWS_LIMIT:
+        raise TooLarge
+    schema = table.store.schema
+    affected, found = driver.affected_rows(
+        spark, table, "unlimited", strategy.unlimited, strategy.inner, upstreams, heads, deltas
+    )
+    stored = table.store.head().read()
+    kept = anti_join(stored, strategy.inner.columns, affected)
+    last = _ranked(spark, table, strategy, _marked(stored, 0)).slice(strategy.limit - 1)
+    candidates = [_marked(kept, 0), _marked(found.select(kept.column_names).cast(kept.schema), 0)]
+    known = _ranked(spark, table, strategy, *candidates, _marked(last.select(kept.column_names), 1))
+    marks = known.column(_MARK).to_pylist()
+    if 1 in marks[: strategy.limit]:
+        raise TooWide("rows that the table does not hold may come up among its first ones")
+    result = known.slice(0, strategy.limit)
+    driver.check_violations(result, table)
+    return diff_local(stored, result, schema, table=str(table.name))
+
+
+def _marked(rows: pa.Table, mark: int) -> pa.Table:
+    """`rows` told from others: 0 for rows of the query, 1 for the boundary, the old last row."""
+    return rows.append_column(_MARK, pa.array([mark] * rows.num_rows, pa.int32()))
+
+
+def _ranked(spark: SparkSession, table: Table, strategy: TopN, *parts: pa.Table) -> pa.Table:
+    """The first rows in the query's own order, by Spark, and one more. Of equal rows the boundary is last."""
+    schema = table.store.schema
+    names = [*schema.stored_names, _MARK]
+    rows = pa.concat_tables([part.select(names) for part in parts])
+    order = ", ".join((*strategy.order, _MARK))
+
+    def build(frames: list[DataFrame]) -> DataFrame:
+        view = f"hr_{uuid.uuid4().hex}"
+        frames[0].createOrReplaceTempView(view)
+        try:
+            first = spark.sql(f"SELECT * FROM {view} ORDER BY {order} LIMIT {strategy.limit + 1}")
+            return with_violations(first, table.spec)
+        finally:
+            spark.catalog.dropTempView(view)
+
+    return table.queries.run(spark, "ranked", [(rows, (*schema.stored, (_MARK, "int")))], build)

@@ -1,0 +1,151 @@
+"""The one Spark application, and its sessions: for small micro-batches, for large ones, for batch work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from headrace.engine.spark import class_archive
+from headrace.settings import Settings
+from headrace.store.frames import LOCAL_BYTES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The default one goes through Hadoop's FileContext, which starts a `readlink` process for each file that it
+# renames: twelve for a micro-batch.
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+# Both kinds must give the same rows for the same SQL: what decides values is set for all sessions alike.
+_SAME_VALUES = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Delta's parser does not pass the newer form of named parameters on.
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+}
+
+# Small batches: planning and code generation cost more than the rows.
+_FLOW = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+_LARGE = {
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+# A task holds its core until it ends, and the tasks of a micro-batch wait for one. Fewer tasks leave cores
+# free, and for few rows they are done sooner as well.
+_BATCH = {
+    **_LARGE,
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+}
+
+
+def build_session(
+    settings: Settings, *, connect: bool = True, java_options: str | None = None
+) -> SparkSession:
+    """Start the Spark application of a warehouse server.
+
+    Args:
+        connect: also serve Spark Connect on `settings.spark_connect_port`, loopback only.
+        java_options: more options for the JVM. Default: those that read the class data archive.
+    """
+    from pyspark.sql import SparkSession
+
+    jars = sorted(settings.jars("spark").glob("*.jar"))
+    more = class_archive.options(settings) if java_options is None else java_options
+    conf = {
+        "spark.jars": ",".join(map(str, jars)),
+        # Only what is on the class path from the start comes out of a class data archive.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, class_archive.beside_spark(jars))),
+        "spark.driver.memory": settings.driver_memory,
+        # Stopping a running streaming query recurses deeper than the default stack.
+        "spark.driver.extraJavaOptions": f"-Xss4m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError {more}",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(settings.state / "spark-warehouse"),
+        "spark.local.dir": str(settings.state / "spark-local"),
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": f"file://{Path(__file__).with_name('pools.xml')}",
+        "spark.ui.enabled": "false",
+        # Nothing shows what Spark keeps of finished work, and a flow finishes some ten jobs a second.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.ui.showConsoleProgress": "false",
+        # Every broadcast of a few rows takes a page, and a refresh has several. Spark's own choice of up to
+        # 64m fills the heap with empty ones until the next full collection.
+        "spark.buffer.pageSize": "2m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.localRelationThreshold": f"{LOCAL_BYTES}b",
+        # No table here has buckets; where this is on, Spark clones the session for each frame that is kept.
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+        "spark.sql.streaming.pollingDelay": "10ms",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
+        "spark.databricks.delta.retentionDurationCheck.enabled": "true",
+        **_SAME_VALUES,
+        **_LARGE,
+    }
+    if settings.spark_master.startswith("local"):
+        # The one executor lives and dies with its driver. Spark's heartbeat thread can die alone, in a race
+        # with a task that starts (SPARK-59451), and two minutes later its executor would count as lost.
+        conf["spark.storage.blockManagerHeartbeatTimeoutMs"] = "365d"
+    if connect:
+        conf |= {
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(settings.spark_connect_port),
+        }
+    builder = SparkSession.builder.appName("headrace").master(settings.spark_master)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def use_pool(spark: SparkSession, pool: Literal["flow", "trailing", "batch"]) -> None:
+    """Run the Spark jobs of this thread in one of the pools of `pools.xml`."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+
+
+def _derived(session: SparkSession, conf: dict[str, str]) -> SparkSession:
+    derived = session.newSession()
+    for key, value in {**_SAME_VALUES, **conf}.items():
+        derived.conf.set(key, value)
+    return derived
+
+
+def flow_session(session: SparkSession) -> SparkSession:
+    """A session with the settings for small micro-batches."""
+    return _derived(session, _FLOW)
+
+
+def large_session(session: SparkSession) -> SparkSession:
+    """A session with Spark's usual settings, which take all cores: for large micro-batches."""
+    return _derived(session, _LARGE)
+
+
+def batch_session(session: SparkSession) -> SparkSession:
+    """A session for backfills, compaction and comparisons, which run beside the flows.
+
+    Spark divides the reading of a few files among all cores; here it does so among half of them.
+    """
+    cores = session.sparkContext.defaultParallelism
+    return _derived(session, {**_BATCH, "spark.sql.files.minPartitionNum": str(max(1, cores // 2))})

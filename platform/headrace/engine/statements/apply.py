@@ -1,0 +1,250 @@
+"""`APPLY`: the tables become what is declared now, beside the streams of all others.
+
+A table whose rows another text has made rests while they are computed by the new one, then goes on. Where it
+has other columns, another key or another partition it begins again, and so does whoever reads its changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from headrace.catalog import Catalog
+from headrace.engine.read.views import Views
+from headrace.engine.supervisor.supervisor import Supervisor
+from headrace.engine.table import immutable
+from headrace.engine.table.offline_bound import offline
+from headrace.engine.table.table import Registry, Table
+from headrace.errors import TerminalError
+from headrace.planner.policy.changes import ChangeKind, TableChange, change_of, readers
+from headrace.progress import Progress
+from headrace.results import AppliedTable, ApplyResult, RefreshResult
+from headrace.spec import Project
+from headrace.spec.model import TableName, TableSpec
+from headrace.store.commits import latest
+from headrace.store.files import size
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One table's change, and whether it begins again."""
+
+    change: TableChange
+    begins_again: bool = False
+
+    @property
+    def renews(self) -> bool:
+        """Whether the table's rows are computed anew."""
+        return self.begins_again or self.change.kind in (ChangeKind.LOGIC, ChangeKind.RECOMPUTED)
+
+
+def steps(
+    registry: Registry, wanted: Registry, deployed: Mapping[TableName, TableSpec], files: Project
+) -> list[Step]:
+    """What leads from the tables that run to the wanted ones: first what goes, then upstreams first.
+
+    Args:
+        registry: the tables that run; `wanted`: those of the files, not yet open.
+        deployed: the definitions that were applied last.
+        files: the declarations as they stand in files.
+    """
+    found = [Step(TableChange(n, ChangeKind.REMOVED)) for n in registry.tables if n not in wanted.tables]
+    again: set[TableName] = set()
+    for table in wanted:
+        step = _step(registry.tables.get(table.name), table, deployed, files, again)
+        if step is not None:
+            found.append(step)
+            again |= {table.name} if step.begins_again else set()
+    return found
+
+
+def _step(
+    old: Table | None,
+    new: Table,
+    deployed: Mapping[TableName, TableSpec],
+    files: Project,
+    again: set[TableName],
+) -> Step | None:
+    spec = files.tables[new.name]
+    if old is None:  # nobody knows the shape of what a removed table of its name has left
+        return Step(TableChange(new.name, ChangeKind.ADDED), latest(new.store.changelog.path) is not None)
+    change = change_of(deployed.get(new.name, old.spec), spec, files)
+    made_by = old.store.commit.template if old.store.version else old.template
+    if made_by != new.template:
+        # A `*`, or a type of an upstream, changes columns without a word of the text.
+        what = change.what if change is not None and change.what else ("columns",)
+        change = TableChange(new.name, ChangeKind.LOGIC, what, readers(new.name, files))
+        # Where it was to be applied before and was not done, nobody knows the shape that its rows have.
+        known = old.store.fits and old.template == made_by
+        kept = bool(old.store.version) or offline(new)  # without rows, its columns are there all the same
+        return Step(change, kept and not (known and _shape(old) == _shape(new)))
+    if lost := [str(u) for u in spec.upstreams if u in again]:
+        return Step(TableChange(new.name, ChangeKind.RECOMPUTED, (f"{', '.join(lost)} begins again",)))
+    lacks = bool(old.store.commit.complete_through) and not offline(new)
+    if lacks and (change is None or change.kind is ChangeKind.PROPERTIES):
+        what = change.what if change is not None else ("it lacks partitions",)
+        change = TableChange(new.name, ChangeKind.RECOMPUTED, what, readers(new.name, files))
+    elif not lacks and change is not None and change.kind is ChangeKind.RECOMPUTED:
+        # It was offline, and never written.
+        change = TableChange(new.name, ChangeKind.PROPERTIES, change.what)
+    return Step(change) if change is not None else None
+
+
+def _shape(table: Table) -> tuple[object, ...]:
+    schema = table.store.schema
+    return schema.stored, schema.key, schema.partition
+
+
+def _opened(table: Table, step: Step) -> Table:
+    immutable.create(table)
+    table.store.open()
+    table.begins_again = step.begins_again
+    return table
+
+
+@dataclass(frozen=True)
+class Apply:
+    """
+    Args:
+        refresh: computes a table's rows anew by its text.
+        resume: lets a table go on.
+        purge: whether the files of tables that go are deleted.
+    """
+
+    registry: Registry
+    catalog: Catalog
+    supervisor: Supervisor
+    views: Views
+    refresh: Callable[[Table, Progress], RefreshResult]
+    resume: Callable[[Table], None]
+    purge: bool = False
+
+    def run(
+        self,
+        todo: Sequence[Step],
+        wanted: Registry,
+        project: Project,
+        *,
+        begin: Callable[[], None],
+        prepare: Callable[[Sequence[Step], Registry, Progress], None] | None = None,
+        dry_run: bool,
+        progress: Progress,
+    ) -> ApplyResult:
+        """Do the steps, or only say what they are.
+
+        Args:
+            project: what is declared, as statements have altered it.
+            prepare: called before anything changes, with the steps and the wanted tables.
+            begin: called before the first step, when all is known to be right.
+        """
+        begun = time.monotonic()
+        applied = [self._weighed(step) for step in todo]
+        for step in todo:
+            self._check(step)
+        if not dry_run:
+            if prepare is not None:
+                prepare(todo, wanted, progress)
+            begin()
+        if todo and not dry_run:
+            self._swap(todo, wanted, project)
+            try:
+                for number, (step, told) in enumerate(zip(todo, applied, strict=True)):
+                    progress.report(f"{told.table}: {told.change}", number, len(todo))
+                    told.refreshed = self._renew(step, progress)
+            finally:
+                self._give_up(todo)
+        return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
+
+    def _check(self, step: Step) -> None:
+        """Raises TerminalError where immutable partitions would be lost."""
+        old = self.registry.tables.get(step.change.table)
+        bound = old.store.commit.immutable_before if old is not None else ""
+        if old is not None and bound and step.begins_again:
+            raise TerminalError(
+                f"`{old.name}` would begin again, with other columns, and its partitions before '{bound}' "
+                f'are immutable. Next: `headrace sql "ALTER MATERIALIZED TABLE {old.name} RESET IMMUTABLE"`, '
+                "which computes them by the present text, then `headrace apply`"
+            )
+
+    def _weighed(self, step: Step) -> AppliedTable:
+        change = step.change
+        old = self.registry.tables.get(change.table)
+        partitions, bytes_ = size(old.store.snapshot.path) if old is not None else (0, 0)
+        return AppliedTable(
+            table=str(change.table),
+            change=change.kind.value,
+            what=list(change.what),
+            begins_again=step.begins_again,
+            downstream=[str(t) for t in change.downstream],
+            partitions=partitions,
+            bytes=bytes_,
+        )
+
+    def _swap(self, todo: Sequence[Step], wanted: Registry, project: Project) -> None:
+        """The new tables take the old ones' places, between two micro-batches. Renewed ones rest."""
+        kinds = {step.change.table: step for step in todo}
+        renewed = {name for name, step in kinds.items() if step.renews}
+        with self.supervisor.declaring:
+            gone = self._replace(kinds, renewed, wanted)
+            self.supervisor.declare(project)
+        if self.purge:
+            for step in todo:
+                if step.change.kind is ChangeKind.REMOVED:
+                    shutil.rmtree(gone[step.change.table].store.root, ignore_errors=True)
+
+    def _replace(
+        self, kinds: Mapping[TableName, Step], renewed: set[TableName], wanted: Registry
+    ) -> dict[TableName, Table]:
+        """Exchange the tables between two micro-batches. Returns those of before."""
+        with self.supervisor.arranging:
+            for name, step in kinds.items():
+                for flow in self.supervisor.flows:
+                    if step.renews or step.change.kind is ChangeKind.REMOVED:
+                        flow.leave(name)
+                if step.change.kind in (ChangeKind.REMOVED, ChangeKind.LOGIC):
+                    self.registry[name].store.close()
+            # Noted before it is done: a server that is killed in between goes on from here.
+            for name, step in kinds.items():
+                if step.change.kind is ChangeKind.REMOVED:
+                    self.catalog.drop(name)
+                    self.views.drop(name)
+                else:
+                    self.catalog.register(wanted[name].spec, wanted[name].mode, wanted[name].mode_reason)
+            tables = {}
+            for table in wanted:
+                own = kinds.get(table.name)
+                if own is not None and own.change.kind in (ChangeKind.ADDED, ChangeKind.LOGIC):
+                    tables[table.name] = _opened(table, own)
+                else:
+                    tables[table.name] = kept = self.registry[table.name]
+                    kept.plan = table.plan
+            gone, self.registry.tables = self.registry.tables, tables
+            self.supervisor.resting |= renewed
+            return gone
+
+    def _renew(self, step: Step, progress: Progress) -> RefreshResult | None:
+        name = step.change.table
+        if not step.renews:
+            return None
+        table = self.registry[name]
+        if step.change.kind is ChangeKind.LOGIC and not table.begins_again:
+            bound = immutable.start_label(table.spec, table.store.commit, datetime.now(UTC))
+            immutable.protect(table, bound, run_id="apply")
+        result = self.refresh(table, progress)
+        self.supervisor.resting.discard(name)
+        if self.catalog.desired(name) == "RUNNING":
+            self.resume(table)
+        self.views.renew(table)
+        return result
+
+    def _give_up(self, todo: Sequence[Step]) -> None:
+        """Say of every table that was not renewed that it was not."""
+        for name in {step.change.table for step in todo} & self.supervisor.resting:
+            self.catalog.observe(name, "FAILED", "its new text is not applied. Next: `headrace apply`")
+            self.supervisor.resting.discard(name)

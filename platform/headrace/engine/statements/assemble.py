@@ -1,0 +1,176 @@
+"""From a project's declarations to tables that can run: schemas, plans, modes, storage."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.engine.refresh.strategies.weighted import merged
+from headrace.engine.spark.query import run
+from headrace.engine.table.table import Registry, Table
+from headrace.errors import SpecError
+from headrace.planner import analyze
+from headrace.planner.lint import lint
+from headrace.planner.plan import Plan
+from headrace.planner.policy.modes import effective_freshness, refresh_modes
+from headrace.planner.sql.state import State
+from headrace.planner.strategies import Weighted
+from headrace.sources.postgres import SourceSchema
+from headrace.spec import Project
+from headrace.spec.columns import check_columns
+from headrace.spec.extension import with_columns
+from headrace.spec.model import SourceTable, TableName, TableSpec
+from headrace.store.schema import TableSchema, spark_type
+from headrace.store.tables import StoredTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+Columns = tuple[tuple[str, str], ...]
+
+
+def assemble(
+    spark: SparkSession,
+    project: Project,
+    sources: Mapping[SourceTable, SourceSchema],
+    *,
+    warehouse: Path,
+    threshold: timedelta,
+    shadow_one_in: int = 0,
+) -> Registry:
+    """Every table of the project, upstreams first. Nothing is written.
+
+    Args:
+        shadow_one_in: every so many refreshes of a table its alternative runs, too; 0 for never.
+
+    Raises:
+        SpecError: a column that does not exist, a query Spark refuses, a key the query does not give.
+    """
+    check_columns(project, {table: schema.names for table, schema in sources.items()})
+    columns: dict[TableName | SourceTable, Columns] = {t: s.typed for t, s in sources.items()}
+    keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
+    modes = refresh_modes(project, threshold)
+    registry = Registry(shadow_one_in=shadow_one_in)
+    for spec in project.tables.values():
+        source = sources[spec.source] if spec.source is not None else None
+        columns[spec.name] = _query_columns(spark, spec, columns)
+        keys[spec.name] = source.key if source is not None else spec.primary_key
+        _check_key(spec, keys[spec.name], columns[spec.name])
+        _lint(spec, keys, columns)
+        plan, extended, hidden = _plan(spark, spec, keys, columns)
+        mode, reason = modes[spec.name]
+        schema = TableSchema(
+            columns[spec.name], keys[spec.name], spec.partition_column, source is not None, hidden
+        )
+        store = StoredTable(spec.name, warehouse, schema)
+        registry.tables[spec.name] = Table(
+            spec,
+            plan,
+            mode,
+            reason,
+            store,
+            template_hash(extended, schema),
+            source,
+            effective_freshness(spec, project)[0],
+            extended=extended if hidden else None,
+        )
+    return registry
+
+
+def _plan(
+    spark: SparkSession,
+    spec: TableSpec,
+    keys: Mapping[TableName | SourceTable, tuple[str, ...]],
+    columns: Mapping[TableName | SourceTable, Columns],
+) -> tuple[Plan, TableSpec, Columns]:
+    """The plan, the declaration with hidden columns in its query, and these. Types are Spark's to know."""
+    names = {name: tuple(c for c, _ in cs) for name, cs in columns.items()}
+    types = {name: dict(cs) for name, cs in columns.items()}
+    plan = analyze(spec, keys, names, types)
+    if not isinstance(plan.strategy, Weighted):
+        return plan, spec, ()
+    state = plan.strategy.state
+    extended = with_columns(spec, state.at, state.hidden)
+    stored = _query_columns(spark, extended, columns) if state.hidden else columns[spec.name]
+    refused = _refused_types(spark, state, dict(stored), columns[spec.name])
+    if refused is not None:
+        return analyze(spec, keys, names, types, excluded={Weighted.name: refused}), spec, ()
+    return plan, extended, stored[len(columns[spec.name]) :]
+
+
+_COMPARED = ("tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "boolean")
+"""Types of group columns that mean the same to Spark and in the driver."""
+
+
+def _refused_types(spark: SparkSession, state: State, types: dict[str, str], visible: Columns) -> str | None:
+    """Why adding changes would not be exact."""
+    for name in state.groups:
+        if types[name].partition("(")[0] not in _COMPARED:
+            return f"it groups by `{name}`, a {types[name]}"
+    for total in state.sums:
+        if types[total.column] != "bigint" and not types[total.column].startswith("decimal("):
+            return f"`{total.text}` is a {types[total.column]}: adding to it is not exact"
+    empty = spark.createDataFrame([], spark_type(tuple((n, types[n]) for n in state.columns)))
+    found = merged(state, types, empty, empty, empty)
+    given = tuple((f.name, f.dataType.simpleString()) for f in found.schema.fields)
+    if given[: len(visible)] != visible:
+        return f"its columns come out as {given[: len(visible)]}"
+    return None
+
+
+def _lint(
+    spec: TableSpec,
+    keys: Mapping[TableName | SourceTable, tuple[str, ...]],
+    columns: Mapping[TableName | SourceTable, Columns],
+) -> None:
+    """Refuse what cannot be equal in stream and batch; log what only may not be."""
+    names = {name: tuple(c for c, _ in cs) for name, cs in columns.items()}
+    types = {name: {c.lower(): kind for c, kind in cs} for name, cs in columns.items()}
+    for finding in lint(spec, keys=keys, columns=names, types=types):
+        if finding.level == "error":
+            raise finding.error()
+        log.warning("%s", finding)
+
+
+def template_hash(spec: TableSpec, schema: TableSchema) -> str:
+    """Hash of what decides a table's rows: query, key, partition, columns, row-removing constraints."""
+    removing = [(c.name, c.expression) for c in spec.constraints if c.on_violation.removes_rows]
+    parts = (spec.query.split(), schema.columns, schema.key, schema.partition, removing)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _query_columns(
+    spark: SparkSession, spec: TableSpec, known: Mapping[TableName | SourceTable, Columns]
+) -> Columns:
+    """Spark's own names and types of the query's result, found by analysing it over empty inputs."""
+    from pyspark.errors import PySparkException
+
+    inputs = [spark.createDataFrame([], spark_type(known[r.upstream])) for r in spec.references]
+    try:
+        result = run(spark, spec, inputs)
+        for constraint in spec.constraints:
+            result.where(constraint.expression)
+    except PySparkException as error:
+        message = str(error).strip().splitlines()[0]
+        location = spec.references[0].location
+        raise SpecError(
+            f"Spark refuses the query of `{spec.name}`: {message}", location, "correct it, then `headrace up`"
+        ) from error
+    return tuple((f.name, f.dataType.simpleString()) for f in result.schema.fields)
+
+
+def _check_key(spec: TableSpec, key: tuple[str, ...], columns: Columns) -> None:
+    names = {name for name, _ in columns}
+    missing = [c for c in key if c not in names]
+    if missing:
+        raise SpecError(
+            f"`{spec.name}` lacks its key column `{missing[0]}`",
+            spec.references[0].location,
+            "select every primary key column",
+        )

@@ -1,0 +1,126 @@
+"""Which definitions run: those that were applied last, and what assembles them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from headrace.catalog import Catalog
+from headrace.declared import Edited, deployed_tables, running_project
+from headrace.engine.statements.alter import with_alterations
+from headrace.engine.statements.apply import Apply, steps
+from headrace.engine.statements.assemble import assemble
+from headrace.engine.statements.blue_green import Green
+from headrace.engine.supervisor.start import describe_sources
+from headrace.engine.table.table import Registry
+from headrace.progress import Progress
+from headrace.results import ApplyResult
+from headrace.settings import Settings
+from headrace.sources.dsn import source_dsn
+from headrace.spec import Project, load_project
+from headrace.spec.calendar import in_force
+from headrace.spec.edit import Edit
+from headrace.spec.model import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class Deployment:
+    """
+    Args:
+        project: what the files declare when the server starts.
+
+    Attributes:
+        files: the definitions that run, without what statements have altered.
+    """
+
+    def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._applying = threading.Lock()
+        self._edited = Edited()
+        self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
+        with_alterations(self.files, catalog.alterations)
+        if waiting:
+            log.warning("the files declare other rows: `headrace plan` shows it, `headrace apply` does it")
+
+    def dsn(self, source: str) -> str:
+        """Connection string of a source by its name."""
+        return source_dsn(self.files.connectors[source], self._settings.source_environment())
+
+    def edited(self, name: TableName) -> list[str]:
+        """What of the table's file waits for `headrace apply`."""
+        spec, project = self.files.tables.get(name), self.files
+        told = self._edited.told(spec, project) if spec is not None else None
+        return [told] if told is not None else []
+
+    def apply(
+        self,
+        work: Apply,
+        spark: SparkSession,
+        edit: Edit | None,
+        *,
+        green: Green | None = None,
+        dry_run: bool,
+        progress: Progress,
+    ) -> ApplyResult:
+        """Let the tables be what the files declare, or what one edit of them makes of those that run.
+
+        Args:
+            green: builds the changed tables aside, before anything changes.
+        Raises:
+            SpecError: a file is wrong; nothing was changed.
+            TerminalError: the file to edit has changed since it was applied.
+        """
+        with self._applying:
+            if edit is not None:
+                edit.check()
+            files = edit.project if edit is not None else load_project(self.files.directory)
+            project, wanted = self.assemble(spark, files)
+            deployed = deployed_tables(self._catalog, files.directory)
+
+            def begin() -> None:
+                if edit is not None:
+                    edit.write()
+                self.files = files
+                with_alterations(files, self._catalog.alterations)  # what a file says otherwise is forgotten
+
+            todo = steps(work.registry, wanted, deployed, files)
+            with ExitStack() as after:
+                if green is not None:
+                    after.callback(green.clear)
+                result = work.run(
+                    todo,
+                    wanted,
+                    project,
+                    begin=begin,
+                    prepare=None if green is None else green.build,
+                    dry_run=dry_run,
+                    progress=progress,
+                )
+            return result if green is None else result.model_copy(update={"proofs": green.proofs})
+
+    def assemble(self, spark: SparkSession, files: Project) -> tuple[Project, Registry]:
+        """These declarations as statements have altered them, and their tables as of now, not yet open.
+
+        Raises:
+            SpecError: Spark refuses one of them.
+            HeadraceError: a source does not answer.
+        """
+        sources = describe_sources(files, self.dsn)
+        project, _, _ = self._catalog.alterations.applied(files)
+        registry = assemble(
+            spark,
+            in_force(project, datetime.now(UTC)),
+            sources,
+            warehouse=self._settings.warehouse,
+            threshold=timedelta(seconds=self._settings.continuous_threshold_seconds),
+            shadow_one_in=self._settings.shadow_one_in,
+        )
+        return project, registry

@@ -1,0 +1,54 @@
+"""A rewind beside the supervisor: its tables leave their flows, and nobody brings them back meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from headrace.engine.flow.flow import Flow
+from headrace.engine.statements.rewind import Rewind
+from headrace.engine.supervisor.supervisor import Supervisor
+from headrace.engine.table.table import Table
+from headrace.errors import TransientError
+from headrace.sources.topics import Topics
+
+
+def supervised(supervisor: Supervisor, topics: Topics, run_id: str) -> Rewind:
+    """A rewind of tables that a supervisor runs."""
+
+    def flow_of(table: Table) -> Flow | None:
+        return next((f for f in supervisor.flows if table in f.tables), None)
+
+    def suspend(table: Table) -> bool:
+        with supervisor.arranging:  # a failed table may be on its way back
+            ran = supervisor.catalog.desired(table.name) == "RUNNING"
+            supervisor.catalog.set_desired(table.name, "SUSPENDED")
+            supervisor.suspend(flow_of(table), table)
+            return ran
+
+    def resume(table: Table) -> None:
+        supervisor.catalog.set_desired(table.name, "RUNNING")
+        supervisor.resume(flow_of(table), table)
+
+    @contextmanager
+    def resting(table: Table) -> Iterator[None]:
+        flow = flow_of(table)
+        with ExitStack() as held:
+            if flow is not None:
+                held.enter_context(flow.lock)
+            if supervisor.runs(flow, table):
+                raise TransientError(
+                    f"`{table.name}` was resumed meanwhile. Next: the same rewind once more does the rest"
+                )
+            yield
+
+    return Rewind(
+        supervisor.sessions,
+        supervisor.registry,
+        topics.bounds,
+        suspend,
+        resume,
+        resting,
+        supervisor.published,
+        run_id,
+    )

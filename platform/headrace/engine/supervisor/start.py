@@ -1,0 +1,146 @@
+"""What the warehouse needs once its sources are there: their schemas, and how flows are made."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+from headrace.catalog import Catalog
+from headrace.engine.compaction.retention import Limits
+from headrace.engine.flow.arrangement import Arrangement
+from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.rejoin import CatchUp
+from headrace.engine.ingest.gate import gate_of
+from headrace.engine.read.views import Views
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.supervisor.supervisor import Supervisor
+from headrace.engine.table.immutable import create
+from headrace.engine.table.table import Registry, Table
+from headrace.errors import HeadraceError
+from headrace.planner.policy.flows import FlowPlan
+from headrace.settings import Settings
+from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.postgres import SourceSchema, describe
+from headrace.sources.topics import Topics
+from headrace.spec import Project
+from headrace.spec.model import SourceTable
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 2.0
+"""Pause between two attempts to start while the source is not there yet."""
+
+
+def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[str]:
+    """Try until it succeeds, or until a stop; tell each new reason why it did not."""
+    told = ""
+    while not stopping.is_set():
+        try:
+            return start()
+        except HeadraceError as error:
+            why = str(error)
+        except Exception as error:
+            log.exception("the tables cannot start")
+            why = f"{type(error).__name__}: {error}"
+        if why != told:
+            log.info("waiting: %s", why)
+            yield (told := why)
+        stopping.wait(RETRY_SECONDS)
+
+
+def describe_sources(project: Project, dsn: Callable[[str], str]) -> dict[SourceTable, SourceSchema]:
+    """The schemas of all captured tables, read from their databases.
+
+    Args:
+        dsn: connection string of a source by its name.
+    Raises:
+        HeadraceError: a source is not there yet, or lacks a table.
+    """
+    found: dict[SourceTable, SourceSchema] = {}
+    tables = project.sources()
+    for source in sorted({t.source for t in tables}):
+        found |= describe(dsn(source), [t for t in tables if t.source == source])
+    return found
+
+
+def supervise(
+    project: Project,
+    registry: Registry,
+    settings: Settings,
+    catalog: Catalog,
+    *,
+    sessions: Sessions,
+    topics: Topics,
+    dead_letters: DeadLetters,
+    views: Views,
+    advance: Callable[[Table], None],
+    on_failure: Callable[[Table, Exception], None],
+) -> Supervisor:
+    """The flows and the schedule of these tables, not yet started."""
+    make = flow_maker(
+        project,
+        registry,
+        settings,
+        sessions=sessions,
+        topics=topics,
+        dead_letters=dead_letters,
+        on_failure=on_failure,
+    )
+    threshold = timedelta(seconds=settings.continuous_threshold_seconds)
+    return Supervisor(
+        Arrangement(project, registry, threshold, make),
+        catalog,
+        sessions,
+        CatchUp(sessions, topics, dead_letters, settings.kafka_bootstrap),
+        views.renew_if_old,
+        advance,
+        settings.compaction_interval_seconds,
+        settings.small_files,
+        Limits(settings.changelog_retention_hours, settings.vacuum_hours, settings.reader_expiry_hours),
+        registry,
+        views.renew,
+        settings.scheduler,
+    )
+
+
+def flow_maker(
+    project: Project,
+    registry: Registry,
+    settings: Settings,
+    *,
+    sessions: Sessions,
+    topics: Topics,
+    dead_letters: DeadLetters,
+    on_failure: Callable[[Table, Exception], None],
+) -> Callable[[FlowPlan], Flow]:
+    """Makes the flow of a plan, without starting it."""
+
+    def make(plan: FlowPlan) -> Flow:
+        tables = [registry[n] for n in plan.tables]
+        return Flow(
+            plan.name,
+            tables,
+            sessions=sessions,
+            registry=registry,
+            topics=topics,
+            bootstrap=settings.kafka_bootstrap,
+            dead_letters=dead_letters,
+            directory=settings.state / "checkpoints",
+            max_offsets=settings.max_offsets_per_trigger,
+            gate=gate_of(tables, project.connectors),
+            on_failure=on_failure,
+        )
+
+    return make
+
+
+def open_tables(registry: Registry, catalog: Catalog) -> None:
+    """Open every table from what is on disk, and let the catalog know of it."""
+    for table in registry:
+        create(table)
+        table.store.open()
+        # An apply that was cut short: nobody knows the shape that the rows have.
+        table.begins_again = table.store.version > 0 and table.store.commit.template != table.template
+        catalog.register(table.spec, table.mode, table.mode_reason)

@@ -1,0 +1,393 @@
+"""Keeps flows running and tables where their owners want them: desired against observed state."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.catalog import Catalog
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.compaction.maintenance import optimize
+from headrace.engine.compaction.retention import Limits, record_progress, retain
+from headrace.engine.flow.arrangement import Arrangement
+from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.freshness.monitor import Watch
+from headrace.engine.flow.rejoin import CatchUp
+from headrace.engine.spark.session import use_pool
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.supervisor.schedule import Refreshes, outdated
+from headrace.engine.table.immutable import follow_declared
+from headrace.engine.table.table import Registry, Table
+from headrace.errors import HeadraceError, NeedsResync, TerminalError
+from headrace.planner.policy.flows import FlowPlan
+from headrace.scheduling.turns import FIRST_RETRY, LONGEST_RETRY
+from headrace.scheduling.workflow import SchedulerName
+from headrace.spec import Project
+from headrace.spec.model import TableName
+
+log = logging.getLogger(__name__)
+
+TICK = 0.5
+"""Seconds between two looks at the flows."""
+
+MAINTENANCE_SECONDS = 30.0
+"""Seconds between two looks at the tables' files and logs."""
+
+RETENTION_SECONDS = 3600.0
+"""Seconds between two runs of retention over a table."""
+
+TAIL_ROWS = 20_000
+"""Changed keys after which a table is compacted before its interval is over."""
+
+
+@dataclass
+class _Retry:
+    at: float
+    wait: float = FIRST_RETRY
+
+
+@dataclass
+class Supervisor:
+    """Threads that reconcile, compact, let the workflow scheduler refresh and keep files in bounds.
+
+    Args:
+        arrangement: the flows, and the tables that no flow advances: INCREMENTAL and FULL ones.
+        published: called after a table's snapshot moved.
+        advance: refreshes a table that no flow advances.
+        interval: seconds between two compactions of a table that changes.
+        small_files: small files that a changelog or a partition of a snapshot may have.
+        limits: how long changes, files and readers are kept.
+        renew: renews a table's view before anything goes that an older one reads.
+        scheduler: who begins the refreshes of tables that no flow advances.
+        warnings: what to say of abandoned readers, by table.
+    """
+
+    arrangement: Arrangement
+    catalog: Catalog
+    sessions: Sessions
+    catch_up: CatchUp
+    published: Callable[[Table], None]
+    advance: Callable[[Table], None]
+    interval: float
+    small_files: int
+    limits: Limits
+    registry: Registry
+    renew: Callable[[Table], None]
+    scheduler: SchedulerName = "warehouse"
+    warnings: dict[TableName, list[str]] = field(default_factory=dict)
+    resting: set[TableName] = field(default_factory=set)
+    """Tables that neither stream nor refresh until their rows are by their new text."""
+
+    held: Callable[[], None] = lambda: None
+    """Raises TerminalError while the flows must stay as they are."""
+
+    declaring: threading.RLock = field(default_factory=threading.RLock)
+    """Held by who changes what is declared; taken before `arranging`."""
+
+    arranging: threading.RLock = field(default_factory=threading.RLock)
+    _retries: dict[str, _Retry] = field(default_factory=dict)
+    _retained: dict[TableName, float] = field(default_factory=dict)
+    _compacted: dict[TableName, float] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.refreshes = Refreshes(
+            self.scheduler,
+            self.registry,
+            self.catalog,
+            self.arrangement.scheduled,
+            advance=lambda table: self.advance(table),
+            failed=self._observe_failure,
+            rests=lambda name: self._stop.is_set() or not self.wanted(name),
+        )
+        self.watch = Watch(self.catalog.decisions)
+
+    @property
+    def flows(self) -> list[Flow]:
+        return self.arrangement.flows
+
+    def told(self, table: Table) -> list[str]:
+        """What `headrace status` says of the table beside its state."""
+        late = [*self.watch.told(table.name), *self.refreshes.scheduler.told(table.name)]
+        return [*late, *self.warnings.get(table.name, [])]
+
+    def start(self) -> None:
+        """Start every flow with the tables that are desired to run, then watch."""
+        with self.arranging:  # the server answers by now: no table is suspended while its flow starts
+            for flow in self.flows:
+                self._start_flow(flow)
+        for target in (self._watch, self._compact, self._schedule, self._maintain, self._follow_calendars):
+            thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        for flow in self.flows:
+            flow.close()
+
+    # -- one table ----------------------------------------------------------------------------------------
+
+    def failed(self, table: Table, error: Exception) -> None:
+        """A table cannot go on: a person must act, or it is tried again with back-off."""
+        self._observe_failure(table, error)
+        if isinstance(error, TerminalError):
+            self._retries.pop(str(table.name), None)  # of an error before: it cannot help any more
+        else:
+            self._again(str(table.name))
+
+    def _observe_failure(self, table: Table, error: Exception) -> None:
+        lost = isinstance(error, NeedsResync)
+        self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
+
+    def _again(self, key: str) -> None:
+        wait = min(self._retries[key].wait * 2, LONGEST_RETRY) if key in self._retries else FIRST_RETRY
+        self._retries[key] = _Retry(time.monotonic() + wait, wait)
+
+    def suspend(self, flow: Flow | None, table: Table) -> None:
+        with self.arranging:
+            if flow is not None:
+                flow.leave(table.name)
+            else:
+                self.refreshes.suspend(table)
+            self._retries.pop(str(table.name), None)
+            self.catalog.observe(table.name, "SUSPENDED")
+
+    def resume(self, flow: Flow | None, table: Table) -> None:
+        """Bring a table back. Raises what keeps it out."""
+        try:
+            if (why := outdated(table)) is not None:
+                raise TerminalError(f"`{table.name}`: {why}")
+            if flow is not None:
+                self.catch_up.rejoin(flow, table)
+            else:
+                self.refreshes.resume(table)
+        except Exception as error:
+            self.failed(table, error)
+            raise
+        self._retries.pop(str(table.name), None)
+        self.catalog.observe(table.name, "RUNNING")
+
+    def runs(self, flow: Flow | None, table: Table) -> bool:
+        """Whether the table is neither suspended nor out of its flow."""
+        if flow is not None:
+            return table.name in flow.active
+        return self.catalog.desired(table.name) == "RUNNING"
+
+    # -- flows --------------------------------------------------------------------------------------------
+
+    def declare(self, project: Project) -> list[Table]:
+        """Follow other declarations: tables join or leave flows, or go at another pace.
+
+        Nothing is lost and nothing comes twice: every table goes on from its recorded frontier. The registry
+        has the project's tables.
+
+        Returns:
+            The tables that have another mode now.
+        """
+        with self.declaring:
+            return self._declare(project)
+
+    def _declare(self, project: Project) -> list[Table]:
+        moved = self.arrangement.declare(project, self.watch.reliefs.measured)
+        for table in self.registry:
+            self.catalog.register(table.spec, table.mode, table.mode_reason)
+        streaming = self.arrangement.unschedule()
+        self.refreshes.agree()
+        for table in streaming:
+            self._come_near(table)
+        with self.arranging:
+            plans = self.arrangement.plans()
+            for flow in self.arrangement.end(plans):
+                self._retries.pop(flow.name, None)
+                flow.close()
+            for plan in plans:
+                self._arrange(plan)
+            for table in self.arrangement.schedule():
+                log.info("%s is refreshed on a schedule: %s", table.name, table.mode_reason)
+        self.refreshes.agree()
+        return moved
+
+    def _follow_calendars(self) -> None:
+        """Declare anew what is declared, when a calendar or what is measured says something else of it."""
+        use_pool(self.sessions.batch, "batch")
+        while not self._stop.wait(TICK):
+            try:
+                with self.declaring:
+                    if self.arrangement.turned(self.watch.reliefs.measured):
+                        self.held()
+                        self.declare(self.arrangement.project)
+            except TerminalError as error:
+                log.debug("the calendars wait: %s", error)
+            except Exception:
+                log.exception("the calendars")
+
+    def _come_near(self, table: Table) -> None:
+        """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
+        if not self.wanted(table.name) or outdated(table) is not None:
+            return
+        try:
+            self.advance(table)
+        except Exception as error:  # its flow tries again
+            log.warning("%s: %s", table.name, _text(error))
+
+    def _arrange(self, plan: FlowPlan) -> None:
+        flow, new = self.arrangement.begin(plan)
+        if new:
+            self._start_flow(flow)
+            return
+        tables = [self.registry[name] for name in plan.tables]
+        known = {id(table) for table in flow.tables}
+        joining = [t for t in tables if id(t) not in known and self.wanted(t.name)]
+        if flow.change(tables):
+            flow.stop()
+            self._start_flow(flow)  # with those that join
+            return
+        for table in joining:
+            try:
+                self.resume(flow, table)
+            except HeadraceError as error:
+                log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
+
+    def wanted(self, name: TableName) -> bool:
+        """Whether the table is to run and does not rest."""
+        known = name in self.registry.tables and name not in self.resting
+        return known and self.catalog.desired(name) == "RUNNING"
+
+    def _start_flow(self, flow: Flow) -> None:
+        running = []
+        for table in flow.tables:
+            if self.catalog.desired(table.name) == "SUSPENDED":
+                self.catalog.observe(table.name, "SUSPENDED")
+            elif table.name in self.resting:
+                self.catalog.observe(table.name, "INITIALIZING")
+            elif (why := outdated(table)) is not None:
+                self.catalog.observe(table.name, "FAILED", why)
+            else:
+                running.append(table)
+        try:
+            flow.start(t.name for t in running)
+        except NeedsResync as error:
+            for table in running:
+                self.catalog.observe(table.name, "NEEDS RESYNC", str(error))
+            return
+        except Exception as error:
+            log.warning("flow %s does not start: %s", flow.name, _text(error))
+            self._again(flow.name)
+            return
+        self._retries.pop(flow.name, None)
+        for table in running:
+            self.catalog.observe(table.name, "RUNNING")
+
+    def _watch(self) -> None:
+        while not self._stop.wait(TICK):
+            with self.arranging:
+                for flow in self.flows:
+                    try:
+                        self._reconcile(flow)
+                    except Exception:
+                        log.exception("flow %s", flow.name)
+                self.watch.look(self.flows)
+            follow_declared(self.registry, run_id="declared")
+
+    def _reconcile(self, flow: Flow) -> None:
+        failure = flow.failure()
+        if failure is not None and flow.name not in self._retries:
+            log.warning("flow %s ended: %s", flow.name, failure.splitlines()[0])
+            flow.stop()
+            for table in flow.tables:
+                if table.name in flow.active:
+                    self.catalog.observe(table.name, "FAILED", failure.splitlines()[0])
+            self._again(flow.name)
+        if self._due(flow.name):
+            for table in flow.tables:
+                table.store.open()
+                table.covered = {}
+            self._start_flow(flow)
+        flow.settle_where_quiet()
+        flow.admit_late()
+        for table in flow.tables:
+            if self._due(str(table.name)) and self.wanted(table.name):
+                try:
+                    self.resume(flow, table)
+                except HeadraceError as error:
+                    log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
+
+    def _due(self, key: str) -> bool:
+        retry = self._retries.get(key)
+        return retry is not None and time.monotonic() >= retry.at
+
+    # -- scheduled tables ---------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Let the workflow scheduler begin what is due."""
+        use_pool(self.sessions.batch, "batch")
+        while not self._stop.wait(TICK):
+            try:
+                self.refreshes.tick()
+                freshness = {t.name: t.freshness for t in self.registry if t.freshness is not None}
+                self.watch.reliefs.unkept(self.refreshes.scheduler.unkept(), freshness)
+            except Exception:
+                log.exception("the schedule")
+
+    # -- compaction ---------------------------------------------------------------------------------------
+
+    def _compact(self) -> None:
+        use_pool(self.sessions.batch, "batch")
+        while not self._stop.wait(TICK):
+            for table in self.registry:
+                if self._stop.is_set():
+                    return
+                if self._wants_compaction(table):
+                    self.compact(table)
+
+    def _maintain(self) -> None:
+        while not self._stop.wait(MAINTENANCE_SECONDS):
+            for table in self.registry:
+                if self._stop.is_set():
+                    return
+                try:
+                    optimize(table, bound=self.small_files)
+                    # The first time that long after the start: a restart goes on with the same versions.
+                    last = self._retained.setdefault(table.name, time.monotonic())
+                    if time.monotonic() > last + RETENTION_SECONDS:
+                        self._retained[table.name] = time.monotonic()
+                        self._retain(table)
+                except Exception:
+                    log.exception("maintenance of %s", table.name)
+
+    def _retain(self, table: Table) -> None:
+        for reader in self.registry:
+            if table.name in self.registry.upstreams(reader):
+                record_progress(reader, run_id="retention")
+        self.warnings[table.name] = retain(
+            table, self.registry, self.catalog, self.limits, now=time.time(), renew=self.renew
+        )
+
+    def _wants_compaction(self, table: Table) -> bool:
+        store = table.store
+        if store.version <= store.pin.compacted or store.cold:
+            return False
+        last = self._compacted.setdefault(table.name, time.monotonic())
+        interval = self.interval * self.watch.giving_way
+        return store.tail_rows > TAIL_ROWS or time.monotonic() - last > interval
+
+    def compact(self, table: Table) -> None:
+        """Bring the table's snapshot forward now. A failure is logged: the next interval tries again."""
+        try:
+            if compact(self.sessions.batch, table, run_id="compaction"):
+                self.published(table)
+        except Exception:
+            log.exception("compaction of %s", table.name)
+        self._compacted[table.name] = time.monotonic()
+
+
+def _text(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {lines[0]}"

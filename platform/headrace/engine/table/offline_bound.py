@@ -1,0 +1,71 @@
+"""How far the batch has written a table that no stream writes: the bound stands in the table's own commits.
+
+Such a table holds its partitions up to the bound and no others. A table that streams has no bound; one that
+had and is to stream gets all of its partitions first.
+"""
+
+from __future__ import annotations
+
+from headrace.engine.table.table import Table
+from headrace.errors import TerminalError
+from headrace.spec.completion import RunMode
+
+
+def offline(table: Table) -> bool:
+    """Whether the batch alone writes the table."""
+    return table.spec.run_mode is RunMode.OFFLINE
+
+
+def through_after(table: Table, start: str | None, given: str | None) -> str:
+    """The bound once a range was computed, the whole table where `start` is None.
+
+    Args:
+        given: what it is to be. None: it stays; a table that streams has none once all of it was computed.
+    """
+    if given is not None:
+        return given
+    lifted = start is None and not offline(table)
+    return "" if lifted else table.store.commit.complete_through
+
+
+def unwritten(table: Table, start: str | None) -> bool:
+    """Whether a range that begins here has no partition that the batch has written; None: the whole table."""
+    through = table.store.commit.complete_through
+    if not offline(table):
+        return False
+    return table.store.version == 0 or bool(through and start is not None and start > through)
+
+
+def check_written(table: Table, start: str | None) -> None:
+    """Refuse what reaches no partition that the batch has written. Raises TerminalError."""
+    name, through = table.name, table.store.commit.complete_through
+    if start is not None and (why := lacking(table)) is not None:
+        raise TerminalError(f"`{name}`: {why}")
+    if not unwritten(table, start):
+        return
+    done = f"the batch has written those up to '{through}'" if through else "the batch has written none yet"
+    asked = (
+        f"partition '{start}' is not complete" if start is not None else "its partitions wait to be complete"
+    )
+    raise TerminalError(
+        f'`{name}`: {asked}: {done}. Next: `headrace sql "ALTER MATERIALIZED TABLE {name} REFRESH NEW"` '
+        "writes what is complete by now"
+    )
+
+
+def lacking(table: Table) -> str | None:
+    """Why a table that is to stream cannot yet: the batch alone has written it, and not all of it."""
+    through = table.store.commit.complete_through
+    if not through or offline(table):
+        return None
+    return (
+        f"the batch alone has written it, up to partition '{through}': it lacks the later ones. "
+        f"Next: `headrace refresh {table.name} --all`"
+    )
+
+
+def refuse_bounded(table: Table) -> None:
+    """Raises TerminalError where a change must not be carried on to the table: it has not all partitions."""
+    if through := table.store.commit.complete_through:
+        why = lacking(table) or f"the batch alone writes it, up to partition '{through}' so far"
+        raise TerminalError(f"`{table.name}`: {why}")

@@ -1,0 +1,154 @@
+"""What the warehouse says of its tables: status, explanation, description."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.catalog.catalog import CatalogRow
+from headrace.catalog.decisions import Decided
+from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.freshness.monitor import SHARE, WINDOW_SECONDS
+from headrace.engine.refresh.decision import history as decisions
+from headrace.engine.table.offline_bound import offline
+from headrace.engine.table.table import Registry, Table
+from headrace.errors import TransientError
+from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
+from headrace.scheduling.turns import PAST
+from headrace.sources.topics import Topics
+from headrace.spec.alteration import Alteration, freshness_text
+from headrace.spec.completion import completion_text
+from headrace.spec.model import RefreshMode, TableName
+from headrace.store.frontier import Offsets
+
+DECISIONS = 10
+"""Newest decisions about a table that EXPLAIN shows."""
+
+
+def initializing(name: TableName, waiting_for: str) -> TableStatus:
+    """A table before its source was found."""
+    return TableStatus(
+        table=str(name),
+        mode="",
+        state="INITIALIZING",
+        strategy="",
+        declared_freshness=None,
+        measured_freshness=None,
+        last_error=waiting_for,
+    )
+
+
+def topic_ends(topics: Topics, registry: Registry) -> Offsets:
+    """Where the topics of the stg tables end now; nothing where Kafka does not answer."""
+    try:
+        return topics.ends([t.spec.source.topic for t in registry if t.spec.source])
+    except TransientError:
+        return {}
+
+
+def table_status(
+    table: Table,
+    registry: Registry,
+    row: CatalogRow,
+    ends: Offsets,
+    *,
+    dead_letters: int,
+    warnings: list[str],
+) -> TableStatus:
+    """Args:
+    ends: where the topics end now; lags of tables whose topic is not among them are unknown.
+    """
+    commit, freshness = table.store.commit, table.spec.freshness
+    keep = table.freshness.total_seconds() if table.freshness and not offline(table) else None
+    # A table on a schedule commits seldom: its last few refreshes.
+    window = (
+        WINDOW_SECONDS if table.mode is RefreshMode.CONTINUOUS else max(WINDOW_SECONDS, PAST * (keep or 0))
+    )
+    return TableStatus(
+        table=str(table.name),
+        mode=str(table.mode),
+        state=row.state,
+        strategy=table.plan.strategy.name,
+        declared_freshness=freshness.total_seconds() if freshness else None,
+        measured_freshness=table.latency,
+        measured_p50=table.measured(0.5, window),
+        measured_p90=table.measured(SHARE, window),
+        freshness_to_keep=keep,
+        rows=commit.rows,
+        version=commit.version,
+        snapshot_version=table.store.pin.compacted,
+        tail_rows=table.store.tail_rows,
+        lag=_lag(table, registry, ends),
+        dead_letters=dead_letters,
+        last_error=row.error,
+        warnings=warnings,
+        frontier=commit.frontier,
+    )
+
+
+def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
+    """Events, or upstream versions, not yet applied; None of a table that waits for complete partitions."""
+    if offline(table):
+        return None
+    if table.spec.source is not None:
+        topic = table.spec.source.topic
+        if topic not in ends:
+            return None
+        done = table.store.commit.offsets.get(topic, {})
+        return sum(max(0, end - done.get(p, 0)) for p, end in ends[topic].items())
+    return registry.behind(table)
+
+
+def explain(
+    table: Table, flow: Flow | None, decided: Iterable[Decided], *, history: bool = False
+) -> Explanation:
+    """Freshness, refresh mode and strategy, and why; with `history` past refreshes, newest first."""
+    notes, source = list(table.plan.notes), table.source
+    if source is not None:
+        name, means = ("FULL", "complete before images") if source.full_identity else ("DEFAULT", "look-ups")
+        notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
+    if bound := table.store.commit.immutable_before:
+        notes.append(f"partitions before '{bound}' are immutable: no query, backfill or proof touches them")
+    if through := table.store.commit.complete_through:
+        notes.append(f"the batch alone has written it: partitions up to '{through}', and no others")
+    return Explanation(
+        table=str(table.name),
+        freshness=freshness_text(table.spec.freshness),
+        freshness_origin=table.spec.freshness_origin,
+        refresh_mode=str(table.mode),
+        mode_reason=table.mode_reason,
+        strategy=table.plan.strategy.name,
+        strategy_reason=table.plan.reason,
+        refused=dict(table.plan.refused),
+        upstreams=[str(u) for u in table.spec.upstreams],
+        flow=[str(t.name) for t in flow.tables] if flow else [],
+        notes=notes,
+        run_mode=str(table.spec.run_mode),
+        completion=completion_text(table.spec),
+        decisions=[PropertyDecision.model_validate(d, from_attributes=True) for d in decided],
+        history=[RefreshDecision(**d.as_dict()) for d in reversed(decisions(table))] if history else [],
+    )
+
+
+def describe_table(table: Table, status: TableStatus, alterations: Iterable[Alteration]) -> dict[str, Any]:
+    """Columns, key, query and places, with the status and with what statements have set over the file."""
+    return {
+        "table": str(table.name),
+        "comment": table.spec.comment,
+        "columns": [{"name": n, "type": t} for n, t in table.store.schema.columns],
+        "primary_key": list(table.store.schema.key),
+        "partition": table.store.schema.partition,
+        "immutable_before": table.store.commit.immutable_before,
+        "query": table.spec.query,
+        "completion": completion_text(table.spec),
+        "altered": {a.what: {"value": a.value, "file": a.over} for a in alterations},
+        "snapshot": str(table.store.snapshot.path),
+        "changelog": str(table.store.changelog.path),
+        **status.model_dump(),
+    }
+
+
+def listing(statuses: Iterable[TableStatus]) -> list[dict[str, Any]]:
+    """`SHOW MATERIALIZED TABLES`."""
+    shown = ("table", "mode", "state", "strategy", "rows")
+    return [{name: getattr(status, name) for name in shown} for status in statuses]

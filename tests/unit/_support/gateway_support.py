@@ -1,0 +1,397 @@
+"""A gateway over real HTTP with a warehouse that a test controls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import uvicorn
+
+from headrace.errors import TerminalError, UnknownName
+from headrace.gateway.app import create_app
+from headrace.gateway.rows import ResultRows
+from headrace.gateway.service import Service
+from headrace.progress import Progress
+from headrace.results import (
+    AlterResult,
+    AppliedTable,
+    ApplyResult,
+    CascadeResult,
+    CascadeTable,
+    ChangePage,
+    ConstraintResult,
+    Explanation,
+    ImmutableResult,
+    LoadResult,
+    ParityResult,
+    RefreshDecision,
+    RefreshResult,
+    RewindResult,
+    RewoundTable,
+    Start,
+    TableStatus,
+    WorkflowStatus,
+)
+from headrace.services.scratch import free_ports
+from headrace.settings import Settings
+from headrace.spec import Project, load_project
+from headrace.spec.edit import Edit
+
+PATIENCE = 60.0
+"""Seconds after which a test that waits for a condition fails."""
+
+STG = """\
+CREATE MATERIALIZED TABLE {name}
+{clauses}FRESHNESS = INTERVAL '10' SECOND
+AS SELECT * FROM shop.public.{table}
+"""
+PARTITIONED = "PARTITIONED BY (logdate) WITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')\n"
+CONNECTOR = (
+    '{"name": "shop", "config": {"topic.prefix": "shop", "database.dbname": "shop", '
+    '"table.include.list": "public.users,public.orders"}}'
+)
+
+
+def write_project(directory: Path) -> Path:
+    """A project of `stg.users` and the partitioned `stg.orders`."""
+    (directory / "layers" / "stg").mkdir(parents=True)
+    (directory / "deploy" / "connectors").mkdir(parents=True)
+    (directory / "deploy" / "connectors" / "shop.json").write_text(CONNECTOR)
+    for table, clauses in (("users", ""), ("orders", PARTITIONED)):
+        text = STG.format(name=f"stg.{table}", table=table, clauses=clauses)
+        (directory / "layers" / "stg" / f"{table}.sql").write_text(text)
+    return directory
+
+
+def free_port() -> int:
+    return free_ports(1)[0]
+
+
+@dataclass
+class FakeWarehouse:
+    """Answers at once; a test may replace what a method does, and make `refresh` wait for `go_on`."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    refreshing: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    rows: pa.Table = field(default_factory=lambda: pa.table({"id": [1, 2]}))
+    parity: list[ParityResult] = field(default_factory=list)
+    constraints: list[ConstraintResult] = field(default_factory=list)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    on_select: Callable[[str], pa.Table] | None = None
+    on_start: Callable[[], None] = lambda: None
+    stopped: bool = False
+    head: int = 7
+    project: Project = field(init=False)
+
+    def start(self) -> None:
+        self.on_start()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def status(self) -> list[TableStatus]:
+        return [
+            TableStatus(
+                table="stg.orders",
+                mode="CONTINUOUS",
+                state="RUNNING",
+                strategy="ROW",
+                declared_freshness=10,
+                measured_freshness=1.5,
+                rows=2,
+                version=7,
+            )
+        ]
+
+    def explain(self, table: str, *, history: bool = False) -> Explanation:
+        return Explanation(
+            table=table,
+            freshness="INTERVAL '10' SECOND",
+            freshness_origin="its layer file",
+            refresh_mode="CONTINUOUS",
+            mode_reason="freshness 10 s",
+            strategy="ROW",
+            strategy_reason="one upstream",
+            refused={"JOIN": "no join"},
+            upstreams=["shop.public.orders"],
+            history=[
+                RefreshDecision(
+                    chosen="ROW",
+                    path="driver",
+                    why="at first sight",
+                    estimates={"ROW": 0.1, "FULL": 0.8},
+                    seconds=0.25,
+                    rows_in=3,
+                    rows_out=2,
+                    changes={"stg.orders": "append only"},
+                )
+            ]
+            if history
+            else [],
+        )
+
+    def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
+        self.calls.append(("select", sql))
+        return self.on_select(sql) if self.on_select else self.rows
+
+    def refresh(self, table: str, start: str | None, end: str | None, *, progress: Progress) -> RefreshResult:
+        self.calls.append(("refresh", table, start, end))
+        progress.on_cancel(self.go_on.set)
+        progress.report("recomputing", 1, 2)
+        self.refreshing.set()
+        assert self.go_on.wait(PATIENCE)
+        progress.raise_if_cancelled()
+        progress.report("committing", 2, 2)
+        return RefreshResult(
+            table=table,
+            start=start or "",
+            end=end or "",
+            partitions=[start or ""],
+            rows=2,
+            inserted=1,
+            updated=0,
+            deleted=0,
+            version=8,
+            seconds=0.5,
+        )
+
+    def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
+        self.calls.append(("refresh_new", table, turn))
+        return RefreshResult(
+            table=table,
+            start="",
+            end="",
+            partitions=[],
+            rows=2,
+            inserted=1,
+            updated=0,
+            deleted=0,
+            version=8,
+            seconds=0.5,
+        )
+
+    def workflows(self) -> list[WorkflowStatus]:
+        return [
+            WorkflowStatus(
+                table="dws.total",
+                mode="INCREMENTAL",
+                freshness=3600.0,
+                scheduler="warehouse",
+                state="WAITING",
+                due_in=120.0,
+                took=1.5,
+                turn="c0ffee-7",
+            )
+        ]
+
+    def cascade(
+        self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
+    ) -> CascadeResult:
+        self.calls.append(("cascade", table, start, end, dry_run))
+        ends = (start or "", end or "")
+        parts = [("stg.orders", *ends, "the range to refresh"), ("dwd.all", "", "", "a join")]
+        found = [
+            CascadeTable(
+                table=name, start=a, end=b, partitions=[a] if a else [], bytes=2048, reason=why, policy="skip"
+            )
+            for name, a, b, why in parts
+        ]
+        if not dry_run:
+            for told in found:
+                told.proof = [p.model_copy(update={"table": told.table}) for p in self.parity]
+        return CascadeResult(table=table, start=start or "", end=end or "", dry_run=dry_run, tables=found)
+
+    def verify(
+        self,
+        tables: list[str] | None,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        source: bool = True,
+        repair: bool = False,
+        progress: Progress,
+    ) -> list[ParityResult]:
+        self.calls.append(("verify", tables, start, end, source, *(["repair"] if repair else [])))
+        return self.parity
+
+    def check(
+        self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
+    ) -> list[ConstraintResult]:
+        self.calls.append(("check", table, start, end))
+        return self.constraints
+
+    def alter(self, table: str, what: str, value: str | None) -> AlterResult:
+        self.calls.append(("alter", table, what, value))
+        return AlterResult(
+            table=table, freshness=value or "", mode="INCREMENTAL", mode_reason="", file="DOWNSTREAM"
+        )
+
+    def suspend(self, table: str) -> None:
+        self.calls.append(("suspend", table))
+
+    def resume(self, table: str) -> None:
+        self.calls.append(("resume", table))
+
+    def describe(self, table: str) -> dict[str, Any]:
+        if table != "stg.orders":
+            raise UnknownName(f"no table `{table}`")
+        return {"table": table, "columns": [{"name": "id", "type": "bigint"}]}
+
+    def partitions(self, table: str) -> list[dict[str, Any]]:
+        if table != "stg.orders":
+            raise TerminalError(f"`{table}` has no partitions by time")
+        return [{"label": "2026112209", "outcome": "EQUAL"}]
+
+    def show(self) -> list[dict[str, Any]]:
+        return [{"table": "stg.orders", "state": "RUNNING"}]
+
+    def load(self, source: str, *, progress: Progress) -> LoadResult:
+        return LoadResult(source=source, loaded=True, lsn=7, rows=3)
+
+    def changes(self, table: str, start: Start, reader: str | None, /) -> ChangePage:
+        """One version a page; the table stands at version 7, and at one more each time a follower waits."""
+        self.calls.append(("changes", table, start, reader))
+        if start == 99:
+            raise TerminalError("the changes after version 99 are gone")
+        after = 7 if start == "LATEST" else -1 if start == "SNAPSHOT" else start or 0
+        assert isinstance(after, int)
+        through = 7 if after < 0 else min(after + 1, self.head)
+        rows = self.rows if through > after else self.rows.slice(0, 0)
+        rows = rows.append_column("_version", pa.array([through] * rows.num_rows, pa.int64()))
+        return ChangePage(rows, after, through, self.head)
+
+    def rewind(
+        self, table: str, to: int | datetime, *, cascade: bool, dry_run: bool, progress: Progress
+    ) -> RewindResult:
+        self.calls.append(("rewind", table, to, cascade, dry_run))
+        rewound = RewoundTable(
+            table=table,
+            from_version=7,
+            to_version=5,
+            committed_at=datetime(2026, 11, 20, 10, tzinfo=UTC),
+            version=7 if dry_run else 8,
+            done=False,
+            inserted=1,
+            updated=2,
+            deleted=3,
+            frontier={"shop.public.orders": {0: 12}},
+        )
+        suspended = [] if dry_run else [table]
+        return RewindResult(table=table, dry_run=dry_run, tables=[rewound], suspended=suspended)
+
+    def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult:
+        self.calls.append(("immutable", table, before))
+        return ImmutableResult(table=table, before=before or "", was="2026112000")
+
+    def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
+        self.calls.append(("rollback", table))
+        return ApplyResult(dry_run=False, tables=[])
+
+    def readers(self, table: str | None = None) -> list[dict[str, Any]]:
+        return [
+            {
+                "table": "stg.orders",
+                "reader": "audit",
+                "position": 5,
+                "behind": 2,
+                "progressed_at": datetime(2026, 1, 1, tzinfo=UTC),
+                "expired": False,
+            }
+        ]
+
+    def apply(
+        self,
+        edit: Callable[[Project], Edit] | None = None,
+        /,
+        *,
+        blue_green: bool = False,
+        dry_run: bool = False,
+        progress: Progress,
+    ) -> ApplyResult:
+        made = edit(self.project) if edit is not None else None
+        self.calls.append(("apply", made, dry_run))
+        tables = [] if made is None else [made.path.stem]
+        return ApplyResult(
+            dry_run=dry_run,
+            tables=[
+                AppliedTable(
+                    table=t, change="ADDED", what=[], begins_again=False, downstream=[], partitions=0, bytes=0
+                )
+                for t in tables
+            ],
+        )
+
+    def drop_reader(self, reader: str, table: str, /) -> None:
+        self.calls.append(("drop_reader", reader, table))
+
+    def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]:
+        return [letter for letter in self.letters if table in (None, letter["table"])]
+
+
+@dataclass
+class Gateway:
+    settings: Settings
+    warehouse: FakeWarehouse
+    service: Service
+    token: str
+
+
+@contextmanager
+def serve(
+    directory: Path,
+    *,
+    warehouse: FakeWarehouse | None = None,
+    until_started: bool = True,
+    write: Callable[[Path], Path] = write_project,
+) -> Iterator[Gateway]:
+    """A gateway on a free port; stopped at the end with everything that it started.
+
+    Args:
+        write: writes the project into the directory.
+    """
+    project = load_project(write(directory))
+    settings = Settings(project=directory, gateway_port=free_port())
+    settings.gateway_token.parent.mkdir(parents=True)
+    settings.gateway_token.write_text("secret\n")
+    fake = warehouse or FakeWarehouse()
+
+    fake.project = project
+
+    def build() -> FakeWarehouse:
+        return fake
+
+    service = Service(build, ResultRows(settings.state / "results", limit_bytes=8 << 20))
+    config = uvicorn.Config(
+        create_app(service, token="secret"), port=settings.gateway_port, log_config=None, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    service.start()
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        if until_started:
+            wait_until(lambda: service.health()["state"] != "starting")
+        yield Gateway(settings, fake, service, "secret")
+    finally:
+        fake.go_on.set()
+        service.drain()
+        server.should_exit = True
+        thread.join()
+        service.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Return as soon as the condition holds; fail after PATIENCE."""
+    tick, end = threading.Event(), time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "the condition never held"
+        tick.wait(0.01)

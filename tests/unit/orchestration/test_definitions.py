@@ -1,0 +1,217 @@
+"""The asset graph that follows from layer files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster.components.testing.utils import component_defs
+from definitions_support import write_project
+from repository import ROOT
+
+from headrace.catalog import Catalog
+from headrace.errors import SpecError
+from headrace.orchestration.build import build_definitions
+from headrace.settings import Settings
+from headrace.spec.alteration import Alteration
+from headrace.spec.model import TableName
+
+GRAPH = """\
+shop/public/orders [source] <- -
+shop/public/users [source] <- -
+shop/public/visits [source] <- -
+stg/orders [stg] hourly <- shop/public/orders | source_parity
+stg/users [stg] <- shop/public/users | source_parity
+stg/visits [stg] hourly <- shop/public/visits | source_parity
+dwd/orders [dwd] hourly <- stg/orders stg/users stg/visits(all) | named parity
+dws/user_hour [dws] hourly <- dwd/orders | counted parity plausible
+dws/user_total [dws] <- dwd/orders | parity
+dws/user_day [dws] daily <- dws/user_hour | parity
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path)
+
+
+def graph_of(definitions: dg.Definitions) -> dg.AssetGraph:
+    return definitions.resolve_asset_graph()
+
+
+def describe(graph: dg.AssetGraph) -> str:
+    lines = []
+    for key in graph.toposorted_asset_keys:
+        node = graph.get(key)
+        whole = {k for k, m in node.partition_mappings.items() if isinstance(m, dg.AllPartitionMapping)}
+        deps = [k.to_user_string() + ("(all)" if k in whole else "") for k in sorted(node.parent_keys)]
+        words = [key.to_user_string(), f"[{node.group_name}]"]
+        if node.partitions_def is not None:
+            words.append(
+                "hourly" if isinstance(node.partitions_def, dg.HourlyPartitionsDefinition) else "daily"
+            )
+        words += ["<-", *(deps or ["-"])]
+        if node.check_keys:
+            words += ["|", *sorted(k.name for k in node.check_keys)]
+        lines.append(" ".join(words))
+    return "\n".join(lines) + "\n"
+
+
+def test_the_graph_is_the_layer_files(project: Path) -> None:
+    described = describe(graph_of(build_definitions(project)))
+    assert sorted(described.splitlines()) == sorted(GRAPH.splitlines())
+
+
+def test_a_new_file_is_a_new_asset(project: Path) -> None:
+    layer = project / "layers/dws/users.sql"
+    layer.write_text(
+        "CREATE MATERIALIZED TABLE dws.users (PRIMARY KEY (user_id)) FRESHNESS = INTERVAL '1' HOUR AS\n"
+        "SELECT user_id FROM stg.users"
+    )
+    assert "dws/users [dws] <- stg/users | parity" in describe(graph_of(build_definitions(project)))
+
+
+def test_what_an_asset_shows(project: Path) -> None:
+    definitions = build_definitions(project)
+    spec = next(s for s in definitions.resolve_all_asset_specs() if s.key == dg.AssetKey(["dwd", "orders"]))
+    assert spec.description == (
+        "Orders with their user\n\nFreshness INTERVAL '10' SECOND of dws.user_hour. CONTINUOUS."
+    )
+    assert spec.kinds == {"spark", "delta", "sql"}
+    assert (spec.tags["layer"], spec.tags["refresh_mode"]) == ("dwd", "CONTINUOUS")
+    assert spec.metadata["query"].value.startswith("```sql\nSELECT o.order_id")
+    reference = spec.metadata["dagster/code_references"].code_references[0]
+    assert Path(reference.file_path) == project / "layers/dwd/orders.sql"
+    assert (
+        (project / "layers/dwd/orders.sql")
+        .read_text()
+        .splitlines()[reference.line_number - 1]
+        .startswith("SELECT")
+    )
+    columns = {c.name: c for c in spec.metadata["dagster/column_schema"].columns}
+    assert list(columns) == ["order_id", "user_id", "name", "page", "amount", "logdate"]
+    assert columns["amount"].type == "decimal(12, 2)"
+    assert not columns["order_id"].constraints.nullable
+    assert spec.freshness_policy.fail_window.to_timedelta() == timedelta(hours=1, minutes=5, seconds=10)
+
+
+def test_freshness_and_mode_follow_from_the_file(project: Path) -> None:
+    specs = {s.key.to_user_string(): s for s in build_definitions(project).resolve_all_asset_specs()}
+    assert specs["dws/user_day"].freshness_policy.fail_window.to_timedelta() == timedelta(days=1)
+    assert specs["dws/user_day"].tags["refresh_mode"] != "CONTINUOUS"
+    assert specs["stg/users"].metadata["declared_freshness"] == "10 s (of dws.user_hour)"
+    assert specs["stg/users"].metadata["declared_freshness_seconds"] == 10.0
+
+
+def test_what_a_statement_has_set_is_shown(project: Path) -> None:
+    name = TableName("dws", "user_hour")
+    alterations = Catalog(Settings.load(project).catalog).alterations
+    alterations.set(Alteration(name, "FRESHNESS", "INTERVAL '2' DAY", "INTERVAL '10' SECOND"))
+    specs = {s.key.to_user_string(): s for s in build_definitions(project).resolve_all_asset_specs()}
+    assert specs["dws/user_hour"].freshness_policy.fail_window.to_timedelta() == timedelta(days=2)
+    assert specs["dws/user_hour"].tags["refresh_mode"] == "INCREMENTAL"
+
+
+def test_code_version_ignores_layout_and_sees_the_query(project: Path) -> None:
+    def version() -> str | None:
+        specs = build_definitions(project).resolve_all_asset_specs()
+        return next(s.code_version for s in specs if s.key == dg.AssetKey(["dws", "user_total"]))
+
+    path, before = project / "layers/dws/user_total.sql", version()
+    path.write_text(path.read_text().replace("SELECT user_id,", "-- a remark\nselect  user_id,"))
+    assert version() == before
+    path.write_text(path.read_text().replace("COUNT(*)", "COUNT(order_id)"))
+    assert version() != before
+
+
+def test_partition_keys_are_labels_up_to_the_open_one(project: Path) -> None:
+    graph = graph_of(build_definitions(project, start=date(2026, 11, 20)))
+    hours = graph.get(dg.AssetKey(["dws", "user_hour"])).partitions_def
+    days = graph.get(dg.AssetKey(["dws", "user_day"])).partitions_def
+    with dg.partition_loading_context(effective_dt=dg_time("2026-11-21T01:30")):
+        assert hours.get_first_partition_key() == "2026112000"
+        assert hours.get_last_partition_key() == "2026112101"
+        assert list(days.get_partition_keys()) == ["2026-11-20", "2026-11-21"]
+
+
+def dg_time(text: str):
+    from datetime import UTC, datetime
+
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def test_blocking_is_what_fails(project: Path) -> None:
+    graph = graph_of(build_definitions(project))
+    blocking = {k.name for k in graph.asset_check_keys if graph.get(k).blocking}
+    assert blocking == {"counted"}
+
+
+def test_a_wrong_layer_file_is_named_with_its_line(project: Path) -> None:
+    path = project / "layers/dws/user_total.sql"
+    path.write_text(path.read_text().replace("dwd.orders", "dwd.order"))
+    with pytest.raises(SpecError, match=rf"{path}:2:\d+: .*dwd.order(?s:.*)did you mean `dwd.orders`"):
+        build_definitions(project)
+
+
+def test_every_layer_file_of_the_reference_project_is_an_asset() -> None:
+    graph = graph_of(build_definitions(ROOT))
+    files = {(f.parent.name, f.stem) for f in (ROOT / "layers").glob("*/*.sql")}
+    assert {tuple(k.path) for k in graph.executable_asset_keys} == files
+    assert {graph.get(k).group_name for k in graph.executable_asset_keys} == {"stg", "dwd", "dws"}
+
+
+PURITY = """
+import sys
+def refuse(event, args):
+    if event == "subprocess.Popen" and args[0] == "file":
+        return  # platform.architecture() of the standard library
+    if event.startswith(("socket.connect", "socket.bind", "subprocess.", "os.system")):
+        raise SystemExit(f"{event} {args}")
+sys.addaudithook(refuse)
+from headrace.orchestration.definitions import defs
+repository = defs().get_repository_def()
+assert repository.assets_defs_by_key
+heavy = {"pyspark", "great_expectations", "delta", "confluent_kafka", "psycopg", "sqlalchemy", "pandas"}
+print("loaded", heavy & set(sys.modules))
+"""
+
+
+def test_loading_opens_no_spark_and_no_network(project: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", PURITY],
+        env={**os.environ, "HEADRACE_PROJECT": str(project)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout) == (0, "loaded set()\n"), run.stderr
+
+
+def test_dg_check_defs_passes_at_the_root() -> None:
+    dg_command = Path(sys.executable).with_name("dg")
+    if not dg_command.exists():
+        pytest.skip("dagster-dg-cli is not installed")
+    environment = {k: v for k, v in os.environ.items() if k not in ("HEADRACE_PROJECT", "DAGSTER_HOME")}
+    run = subprocess.run(
+        [str(dg_command), "check", "defs"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "All definitions loaded successfully" in run.stdout + run.stderr
+
+
+def test_the_component_builds_the_same_graph(project: Path) -> None:
+    from headrace.orchestration.components import WarehouseComponent
+
+    component = WarehouseComponent(project=str(project), partition_start="2026-11-01")
+    definitions = component_defs(component=component)
+    assert describe(graph_of(definitions)) == describe(graph_of(build_definitions(project)))
