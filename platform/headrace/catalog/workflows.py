@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sqlalchemy as sa
 
 from headrace.catalog.database import reading, utc_now
 from headrace.catalog.schema import refresh_workflow as w
-from headrace.scheduling.workflow import RefreshWorkflow
 from headrace.spec.model import RefreshMode, TableName
+
+
+@dataclass(frozen=True)
+class RefreshWorkflow:
+    """One table is to be refreshed again and again.
+
+    Args:
+        freshness: seconds within which a change is to show.
+        levels: tables refreshed on a schedule on the longest way to this one, itself included.
+        suspended: it keeps its place, and nothing begins.
+    """
+
+    table: TableName
+    mode: RefreshMode
+    freshness: float
+    levels: int = 1
+    suspended: bool = False
 
 
 class Workflows:

@@ -12,11 +12,11 @@ from headrace.errors import Cancelled, TerminalError, UnknownName, did_you_mean
 from headrace.progress import Progress
 from headrace.results import WorkflowState, WorkflowStatus
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.workflow import RefreshWorkflow, SchedulerName, WorkflowScheduler
+from headrace.scheduling.workflow import SchedulerName, WorkflowScheduler
 from headrace.spec.model import TableName
 
 if TYPE_CHECKING:
-    from headrace.catalog.workflows import Workflows
+    from headrace.catalog.workflows import RefreshWorkflow, Workflows
 
 log = logging.getLogger(__name__)
 

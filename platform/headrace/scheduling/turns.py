@@ -9,10 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from headrace.planner.policy.control import refresh_interval
-from headrace.scheduling.workflow import RefreshWorkflow
 from headrace.spec.model import TableName
+
+if TYPE_CHECKING:
+    from headrace.catalog.workflows import RefreshWorkflow
 
 PAST = 5
 """Refreshes of a table whose durations count."""

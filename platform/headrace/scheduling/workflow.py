@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from headrace.progress import Progress
 from headrace.results import WorkflowStatus
-from headrace.spec.model import RefreshMode, TableName
+from headrace.spec.model import TableName
+
+if TYPE_CHECKING:
+    from headrace.catalog.workflows import RefreshWorkflow
 
 SchedulerName = Literal["warehouse", "dagster"]
 
 UNDECLARED_SECONDS = 60.0
 """Freshness of a table that declares none and that nothing with one reads."""
-
-
-@dataclass(frozen=True)
-class RefreshWorkflow:
-    """One table is to be refreshed again and again.
-
-    Args:
-        freshness: seconds within which a change is to show.
-        levels: tables refreshed on a schedule on the longest way to this one, itself included.
-        suspended: it keeps its place, and nothing begins.
-    """
-
-    table: TableName
-    mode: RefreshMode
-    freshness: float
-    levels: int = 1
-    suspended: bool = False
 
 
 class WorkflowScheduler(Protocol):

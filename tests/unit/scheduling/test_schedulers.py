@@ -20,6 +20,7 @@ import pytest
 from gateway_support import FakeWarehouse, serve
 
 from headrace.catalog import Catalog
+from headrace.catalog.workflows import RefreshWorkflow
 from headrace.engine.supervisor.schedule import Refreshes
 from headrace.errors import TerminalError, TransientError, UnknownName
 from headrace.orchestration import workflows
@@ -35,7 +36,7 @@ from headrace.scheduling.schedulers import (
     WarehouseScheduler,
 )
 from headrace.scheduling.turns import FIRST_RETRY, Turns
-from headrace.scheduling.workflow import RefreshWorkflow, WorkflowScheduler, agree
+from headrace.scheduling.workflow import WorkflowScheduler, agree
 from headrace.spec.model import RefreshMode, TableName
 
 HOUR = 3600.0

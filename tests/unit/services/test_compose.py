@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,13 @@ def test_the_roles_are_those_of_the_native_stack() -> None:
 
     assert set(NATIVE) <= set(SERVICES)
     assert SERVICES.keys() - NATIVE.keys() == {"loopback", *JOBS}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_what_a_container_runs_is_a_module_that_exists(name: str) -> None:
+    texts = json.dumps([SERVICES[name].get("command"), SERVICES[name].get("healthcheck")])
+    for module in re.findall(r"headrace(?:\.\w+)+", texts):
+        assert find_spec(module) is not None, module
 
 
 @pytest.mark.parametrize("name", SERVICES)

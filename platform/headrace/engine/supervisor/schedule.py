@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 
 from headrace.catalog import Catalog
+from headrace.catalog.workflows import RefreshWorkflow
 from headrace.engine.table.offline_bound import lacking
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import Cancelled, TerminalError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.scheduling.schedulers import scheduler_of
-from headrace.scheduling.workflow import UNDECLARED_SECONDS, RefreshWorkflow, SchedulerName, agree, levels
+from headrace.scheduling.workflow import UNDECLARED_SECONDS, SchedulerName, agree, levels
 from headrace.spec.model import RefreshMode, TableName
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.catalog import Catalog
+from headrace.catalog.workflows import RefreshWorkflow
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.freshness.monitor import GIVES_WAY, Watch
 from headrace.engine.table import table as module
@@ -17,7 +18,7 @@ from headrace.engine.table.table import Table
 from headrace.planner.policy.control import CALM_LOOKS, LATE_LOOKS, Keeping, refresh_interval
 from headrace.planner.policy.relief import BatchSize
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.workflow import RefreshWorkflow, levels
+from headrace.scheduling.workflow import levels
 from headrace.spec.model import RefreshMode, TableName
 
 HOUR = 3600.0

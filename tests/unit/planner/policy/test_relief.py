@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.catalog import Catalog
+from headrace.catalog.workflows import RefreshWorkflow
 from headrace.engine.flow.freshness.actuators import STREAMS_SECONDS, Reliefs
 from headrace.engine.ingest.offsets import size, towards
 from headrace.planner.policy.relief import (
@@ -20,7 +21,6 @@ from headrace.planner.policy.relief import (
     loose_tables,
 )
 from headrace.scheduling.turns import UNKEPT, Turns
-from headrace.scheduling.workflow import RefreshWorkflow
 from headrace.spec.model import RefreshMode, TableName
 
 SET = 10_000
