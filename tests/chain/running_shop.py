@@ -18,7 +18,7 @@ from headrace.demo.shop import TABLES, create_shop, row_counts
 from headrace.demo.waiting import not_caught_up
 from headrace.gateway.client import GatewayClient
 from headrace.results import ParityResult, TableStatus
-from headrace.services.program import Program
+from headrace.services.programs.program import Program
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings

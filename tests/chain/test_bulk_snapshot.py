@@ -18,7 +18,7 @@ from headrace.demo.shop import create_shop
 from headrace.errors import HeadraceError
 from headrace.gateway.client import GatewayClient
 from headrace.services.catalogue import SERVICES
-from headrace.services.program import Program
+from headrace.services.programs.program import Program
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings

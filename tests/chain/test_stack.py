@@ -17,7 +17,7 @@ from chain_support import Event, Services, eventually, reader
 from headrace.errors import TerminalError
 from headrace.java import find_java
 from headrace.services import processes
-from headrace.services.kafka import prepare_broker
+from headrace.services.programs.kafka import prepare_broker
 from headrace.services.scratch import free_ports
 from headrace.services.stack import Stack
 from headrace.settings import Settings
@@ -95,7 +95,7 @@ def test_the_id_of_a_kafka_cluster_may_begin_with_a_dash(
 ) -> None:
     """One random id in 64 does, and Kafka's tool takes it for an option where it stands by itself."""
     dashed = uuid.UUID(bytes=b"\xf8" + bytes(15))
-    monkeypatch.setattr("headrace.services.kafka.uuid.uuid4", lambda: dashed)
+    monkeypatch.setattr("headrace.services.programs.kafka.uuid.uuid4", lambda: dashed)
     prepare_broker(stack_settings.model_copy(update={"data": tmp_path}), find_java())
     assert "cluster.id=-AAAA" in (tmp_path / "state/kafka/meta.properties").read_text()
 

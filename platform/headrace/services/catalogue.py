@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headrace.java import Java, find_java
-from headrace.services import dagster_home, kafka, postgres
-from headrace.services.program import Program
+from headrace.services.programs import dagster, kafka, postgres
+from headrace.services.programs.program import Program
 from headrace.services.status import ServiceName
 from headrace.settings import Settings
 
@@ -44,7 +44,7 @@ def _warehouse(settings: Settings) -> Program:
 
 def _dagster(name: ServiceName) -> Callable[[Settings], Program]:
     def prepare(settings: Settings) -> Program:
-        program = dagster_home.prepare(settings, name)
+        program = dagster.prepare(settings, name)
         return replace(program, environment={**settings.environment(), **program.environment})
 
     return prepare

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from headrace.services import dagster_home, postgres
+from headrace.services.programs import dagster, postgres
 from headrace.services.status import ServiceName
 from headrace.settings import Settings
 
@@ -86,7 +86,7 @@ def _dagster_code(settings: Settings) -> None:
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-    with grpc.insecure_channel(f"unix:{dagster_home.code_socket(settings)}") as channel:
+    with grpc.insecure_channel(f"unix:{dagster.code_socket(settings)}") as channel:
         request = health_pb2.HealthCheckRequest(service="DagsterApi")
         answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=PATIENCE)
     if answer.status != health_pb2.HealthCheckResponse.SERVING:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.services import postgres
+from headrace.services.programs import postgres
 from headrace.settings import LOOPBACK, Settings
 
 _DEFAULTS = {f.default for name, f in Settings.model_fields.items() if name.endswith("_port")}

@@ -17,9 +17,10 @@ from supervisor.states import ProcessStates
 from headrace.engine.spark import class_archive
 from headrace.errors import HeadraceError, TerminalError, did_you_mean
 from headrace.java import find_java
-from headrace.services import health, postgres, processes, runtime
+from headrace.services import health, processes, runtime
 from headrace.services.catalogue import SERVICES, Service, with_needs
 from headrace.services.places import remove_run_directory
+from headrace.services.programs import postgres
 from headrace.services.status import ServiceName, ServiceState, ServiceStatus
 from headrace.services.supervisor import ProcessInfo, Supervisor
 from headrace.settings import LOOPBACK, Settings

@@ -19,7 +19,7 @@ from supervisor.xmlrpc import Faults, SupervisorTransport
 from headrace.errors import TerminalError
 from headrace.services import processes
 from headrace.services.places import make_run_directory, run_directory
-from headrace.services.program import Program
+from headrace.services.programs.program import Program
 from headrace.services.status import ServiceName
 from headrace.settings import Settings
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from headrace.services.kafka import broker_properties, connect_properties
+from headrace.services.programs.kafka import broker_properties, connect_properties
 from headrace.settings import Settings, checkout
 from headrace.sources.connect import ConnectorFile
 

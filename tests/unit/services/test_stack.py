@@ -17,8 +17,9 @@ from supervisor.options import ServerOptions
 
 from headrace import java
 from headrace.errors import TerminalError
-from headrace.services import catalogue, health, kafka, places, processes
-from headrace.services.program import Program
+from headrace.services import catalogue, health, places, processes
+from headrace.services.programs import kafka
+from headrace.services.programs.program import Program
 from headrace.services.stack import STOP_ORDER, Stack
 from headrace.services.supervisor import Supervisor
 from headrace.settings import Settings

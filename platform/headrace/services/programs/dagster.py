@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from headrace.services.places import make_run_directory, run_directory
-from headrace.services.program import Program
+from headrace.services.programs.program import Program
 from headrace.services.status import ServiceName
 from headrace.settings import Settings
 

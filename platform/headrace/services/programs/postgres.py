@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from headrace.errors import TerminalError
-from headrace.services.program import Program
+from headrace.services.programs.program import Program
 from headrace.settings import LOOPBACK, Settings
 
 ROLE = "headrace"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.errors import TerminalError
 from headrace.java import Java
-from headrace.services.program import Program
+from headrace.services.programs.program import Program
 from headrace.settings import LOOPBACK, Settings
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")

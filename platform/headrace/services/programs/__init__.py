@@ -1,0 +1,1 @@
+"""What runs as a service, each prepared for its first start."""
