@@ -60,7 +60,7 @@ def test_keys_the_stream_moved_meanwhile_are_left_alone(warehouse: Harness) -> N
     """The batch result belongs to an older version: what the stream changed since is already right."""
     table = warehouse.table("dwd.paid")
     at = table.store.version
-    from headrace.engine.rows import batch_rows
+    from headrace.engine.rows.batch_rows import batch_rows
 
     corrupt(warehouse, "dwd.paid", HOURS[0])
     expected = batch_rows(

@@ -18,7 +18,7 @@ from headrace.engine.backfill.backfill import backfill
 from headrace.engine.backfill.correction import corrections, once
 from headrace.engine.backfill.corrections_arrow import few_corrections
 from headrace.engine.compaction.compaction import write_local
-from headrace.engine.rows import batch_rows
+from headrace.engine.rows.batch_rows import batch_rows
 from headrace.engine.spark.persisted import Kept
 from headrace.engine.table.table import Table
 from headrace.errors import ConstraintViolated

@@ -12,7 +12,7 @@ from orders_chain import HOURS, LAYERS, nine_orders
 
 from headrace.engine.backfill import held_rows as rows_held
 from headrace.engine.backfill.held_rows import held_rows, warm_heads
-from headrace.engine.rows import batch_rows
+from headrace.engine.rows.batch_rows import batch_rows
 from headrace.engine.table.table import Table
 
 CHAIN = {k: LAYERS[k] for k in ("dwd/paid", "dwd/cities", "dws/by_user", "dws/events", "dws/active")}

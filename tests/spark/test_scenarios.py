@@ -10,7 +10,7 @@ import pytest
 from harness import Harness, Source
 from scenario import Play, Step, apart, differing, load, rows_of, scenario_files, typed
 
-from headrace.engine.rows import batch_rows
+from headrace.engine.rows.batch_rows import batch_rows
 
 FILES = list(scenario_files())
 

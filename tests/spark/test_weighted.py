@@ -17,7 +17,7 @@ from headrace.engine.backfill.backfill import backfill
 from headrace.engine.compaction.compaction import compact, write_local
 from headrace.engine.refresh import refresh as advance_module
 from headrace.engine.refresh.decision import history
-from headrace.engine.rows import batch_rows
+from headrace.engine.rows.batch_rows import batch_rows
 from headrace.engine.spark.prepared import Queries
 from headrace.progress import Progress
 
