@@ -29,7 +29,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
 from headrace.spec import load_project
-from headrace.spec.completion import RunMode
+from headrace.spec.partitions.completion import RunMode
 
 OFFLINE = "WITH ('run.mode' = 'offline', 'partition.fields"
 TABLE, PAID, CITIES = "dws.by_user", "dwd.paid", "dwd.cities"

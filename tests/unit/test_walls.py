@@ -11,7 +11,7 @@ from repository import ROOT
 
 PRODUCT = ROOT / "platform" / "headrace"
 MOST_MODULES = 20
-CROWDED = {"spec", "store"}
+CROWDED = {"store"}
 """Folders that are still to be divided."""
 
 FOLDERS = [

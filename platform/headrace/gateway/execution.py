@@ -124,7 +124,7 @@ def check_labels(statement: s.ParsedStatement, project: Project) -> None:
     labels: s.Labels | None = getattr(statement, "labels", None)
     if labels is None:
         return
-    from headrace.spec.partitions import label_range
+    from headrace.spec.partitions.labels import label_range
 
     tables: Sequence[str]
     match statement:

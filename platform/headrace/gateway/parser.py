@@ -44,7 +44,7 @@ from headrace.gateway.statements import (
 )
 from headrace.results import Start
 from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, Property, freshness_text
-from headrace.spec.interval import UNITS, NoInterval, interval
+from headrace.spec.ddl.interval import UNITS, NoInterval, interval
 from headrace.spec.model import RefreshMode
 
 READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

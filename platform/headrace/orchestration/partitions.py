@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 import dagster as dg
 
 from headrace.spec.model import TableSpec
-from headrace.spec.partitions import FIELDS
+from headrace.spec.partitions.labels import FIELDS
 
 # A constant, because definitions are loaded again and again and a moving start would lose old partitions.
 # One for every table, because Dagster splits a single-run backfill over assets whose starts differ.

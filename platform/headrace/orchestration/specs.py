@@ -14,8 +14,8 @@ from sqlglot import exp
 from headrace.orchestration.lineage import asset_key, deps_of
 from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, partitions_of, period_of
 from headrace.spec.alteration import freshness_text
-from headrace.spec.completion import RunMode
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
+from headrace.spec.partitions.completion import RunMode
 
 Freshness = tuple[timedelta | None, TableName]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import TerminalError
-from headrace.spec.header import read_header
+from headrace.spec.ddl.header import read_header
+from headrace.spec.ddl.text import SourceText
 from headrace.spec.model import TableName, TableSpec
 from headrace.spec.project import Project, with_tables
 from headrace.spec.table import read_table
-from headrace.spec.text import SourceText
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from headrace.errors import Location
-from headrace.spec.completion import Completion, RunMode
-from headrace.spec.text import advance
+from headrace.spec.ddl.text import advance
+from headrace.spec.partitions.completion import Completion, RunMode
 
 if TYPE_CHECKING:
     from headrace.spec.calendar import Calendar
-    from headrace.spec.start import StartMode
+    from headrace.spec.ddl.start import StartMode
 
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
 LAYERS = ("stg", "dwd", "dws")

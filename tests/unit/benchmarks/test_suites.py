@@ -30,7 +30,7 @@ from headrace.errors import UnknownName
 from headrace.planner import analyze
 from headrace.planner.lint import lint
 from headrace.spec import load_project
-from headrace.spec.columns import check_columns
+from headrace.spec.sql.columns import check_columns
 
 RESULT_KEYS = {"name", "value", "unit", "bar", "holds"}
 

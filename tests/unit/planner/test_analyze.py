@@ -16,8 +16,8 @@ from headrace.planner.policy.backfill import plan_backfill
 from headrace.planner.policy.flows import FlowPlan, group
 from headrace.planner.policy.modes import refresh_mode, refresh_modes
 from headrace.spec import Project, load_project
-from headrace.spec.columns import check_columns
 from headrace.spec.model import RefreshMode, SourceTable, TableName
+from headrace.spec.sql.columns import check_columns
 
 THRESHOLD = timedelta(minutes=30)
 CONTINUOUS, INCREMENTAL, FULL = RefreshMode.CONTINUOUS, RefreshMode.INCREMENTAL, RefreshMode.FULL

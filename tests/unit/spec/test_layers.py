@@ -15,9 +15,9 @@ from spec_support import SHOP_COLUMNS
 from headrace.planner.policy.modes import refresh_modes
 from headrace.spec import Project, TableName, load_project
 from headrace.spec.calendar import in_force
-from headrace.spec.columns import check_columns
 from headrace.spec.model import RefreshMode
-from headrace.spec.rendering import render
+from headrace.spec.sql.columns import check_columns
+from headrace.spec.sql.rendering import render
 
 TABLES = {
     # table: (key, columns); stg takes its key from the source

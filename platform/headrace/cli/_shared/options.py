@@ -83,7 +83,7 @@ def partition_clause(
             "pass both --start and --end; they are partition labels, and the same for one partition"
         )
     from headrace.spec import load_project
-    from headrace.spec.partitions import label_range
+    from headrace.spec.partitions.labels import label_range
 
     project = load_project(directory)
     specs = [project.table(name) for name in tables] or list(project.tables.values())

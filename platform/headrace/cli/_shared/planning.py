@@ -21,9 +21,9 @@ from headrace.results import Explanation, RefreshDecision
 from headrace.spec import Project, SourceTable, TableSpec
 from headrace.spec.alteration import freshness_text
 from headrace.spec.calendar import in_force
-from headrace.spec.columns import check_columns
-from headrace.spec.completion import completion_text
+from headrace.spec.partitions.completion import completion_text
 from headrace.spec.project import raise_all
+from headrace.spec.sql.columns import check_columns
 from headrace.store.commits import HISTORY, decisions, newest
 from headrace.store.files import size
 

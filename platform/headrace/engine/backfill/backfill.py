@@ -31,7 +31,7 @@ from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
-from headrace.spec.partitions import label_range
+from headrace.spec.partitions.labels import label_range
 from headrace.store.commits import Commit, of_version
 from headrace.store.frames import local
 from headrace.store.frontier import Offsets, merge_offsets

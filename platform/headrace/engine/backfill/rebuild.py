@@ -21,7 +21,7 @@ from headrace.engine.table.offline_bound import through_after, unwritten
 from headrace.engine.table.table import Registry, Table
 from headrace.progress import Progress
 from headrace.results import RefreshResult
-from headrace.spec.partitions import open_range
+from headrace.spec.partitions.labels import open_range
 from headrace.store import creation
 from headrace.store.commits import Commit
 from headrace.store.frontier import Offsets, merge_offsets

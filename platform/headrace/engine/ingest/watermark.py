@@ -14,8 +14,8 @@ from headrace.engine.ingest.gate import Gate
 from headrace.engine.table.table import Registry, Table
 from headrace.planner.policy.completion import end_of
 from headrace.sources.envelope import Event
-from headrace.spec.completion import Signal
 from headrace.spec.model import TableName
+from headrace.spec.partitions.completion import Signal
 
 _STREAMED = ("c", "u", "d")
 """Operations of events in the order of commits: those of a first snapshot tell nothing of what is to come."""

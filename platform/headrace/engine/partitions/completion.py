@@ -25,8 +25,8 @@ from headrace.errors import Cancelled
 from headrace.planner.policy.completion import late, newest_complete, runs_of
 from headrace.progress import Progress
 from headrace.results import RefreshResult
-from headrace.spec.completion import LateData, RunMode, Signal
 from headrace.spec.model import TableName
+from headrace.spec.partitions.completion import LateData, RunMode, Signal
 from headrace.store.commits import MOST_RECORDS
 from headrace.store.creation import tell_watermark
 

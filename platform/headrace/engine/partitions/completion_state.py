@@ -11,7 +11,7 @@ from headrace.catalog.completions import Completions
 from headrace.catalog.completions import Progress as Looked
 from headrace.engine.table.table import Table
 from headrace.planner.policy.completion import newly_complete
-from headrace.spec.partitions import is_label
+from headrace.spec.partitions.labels import is_label
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from headrace.planner.policy.offline import partitions_to_run
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.model import TableName
-from headrace.spec.partitions import is_label
+from headrace.spec.partitions.labels import is_label
 from headrace.store.creation import tell_watermark
 
 log = logging.getLogger(__name__)

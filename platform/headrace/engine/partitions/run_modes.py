@@ -18,8 +18,8 @@ from headrace.engine.table.table import Table
 from headrace.errors import TransientError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
-from headrace.spec.completion import RunMode
-from headrace.spec.partitions import label_after, label_range
+from headrace.spec.partitions.completion import RunMode
+from headrace.spec.partitions.labels import label_after, label_range
 
 EQUAL, REPAIRED, DIFFERS = "EQUAL", "REPAIRED", "DIFFERS"
 """Outcomes of a double run: the batch gives the same; it did not, and does now; it does not, even so."""

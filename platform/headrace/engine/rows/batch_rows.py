@@ -17,7 +17,7 @@ from headrace.engine.rows.restriction import Times, restriction
 from headrace.engine.spark.query import run, used_columns
 from headrace.engine.table.table import Registry, Table
 from headrace.sources.postgres import Position
-from headrace.spec.partitions import open_range, shape
+from headrace.spec.partitions.labels import open_range, shape
 from headrace.store.frames import local
 from headrace.store.schema import arrow_schema
 

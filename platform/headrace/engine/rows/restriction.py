@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.table.table import Table
 from headrace.planner.sql.direct import TIMES
-from headrace.spec.partitions import bounds
+from headrace.spec.partitions.labels import bounds
 from headrace.store.schema import TableSchema, arrow_schema
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from headrace.spec.model import TableSpec, Violation
-from headrace.spec.partitions import open_range
-from headrace.spec.rendering import render
+from headrace.spec.partitions.labels import open_range
+from headrace.spec.sql.rendering import render
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,9 +21,9 @@ from headrace.planner.sql.state import State
 from headrace.planner.strategies import Weighted
 from headrace.sources.postgres import SourceSchema
 from headrace.spec import Project
-from headrace.spec.columns import check_columns
-from headrace.spec.extension import with_columns
 from headrace.spec.model import SourceTable, TableName, TableSpec
+from headrace.spec.sql.columns import check_columns
+from headrace.spec.sql.extension import with_columns
 from headrace.store.schema import TableSchema, spark_type
 from headrace.store.tables import StoredTable
 

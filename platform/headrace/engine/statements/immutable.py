@@ -15,7 +15,7 @@ from headrace.engine.table.table import Table
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ImmutableResult
-from headrace.spec.partitions import cannot_keep, label_before, open_range, parse_label
+from headrace.spec.partitions.labels import cannot_keep, label_before, open_range, parse_label
 
 
 @dataclass(frozen=True)

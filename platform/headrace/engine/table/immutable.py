@@ -19,7 +19,7 @@ from headrace.engine.table.table import Table
 from headrace.errors import TerminalError
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
-from headrace.spec.partitions import label_at, open_range
+from headrace.spec.partitions.labels import label_at, open_range
 from headrace.store.commits import Commit
 
 if TYPE_CHECKING:

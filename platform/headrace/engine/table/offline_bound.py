@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from headrace.engine.table.table import Table
 from headrace.errors import TerminalError
-from headrace.spec.completion import RunMode
+from headrace.spec.partitions.completion import RunMode
 
 
 def offline(table: Table) -> bool:

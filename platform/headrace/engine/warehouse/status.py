@@ -17,8 +17,8 @@ from headrace.results import Explanation, PropertyDecision, RefreshDecision, Tab
 from headrace.scheduling.turns import PAST
 from headrace.sources.topics import Topics
 from headrace.spec.alteration import Alteration, freshness_text
-from headrace.spec.completion import completion_text
 from headrace.spec.model import RefreshMode, TableName
+from headrace.spec.partitions.completion import completion_text
 from headrace.store.frontier import Offsets
 
 DECISIONS = 10

@@ -38,7 +38,7 @@ class BackfillPlan:
 
 
 def plan_backfill(spec: TableSpec, labels: Sequence[str], project: Lineage) -> BackfillPlan:
-    """The plan for `labels` of `spec`, as `headrace.spec.partitions.label_range` gives them.
+    """The plan for `labels` of `spec`, as `headrace.spec.partitions.labels.label_range` gives them.
 
     Raises:
         TerminalError: the table has no partitions, or the range is empty.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.planner.policy.modes import Lineage
 from headrace.planner.strategies.partitions import PartitionMap
 from headrace.spec.model import TableName, TableSpec
-from headrace.spec.partitions import label_range
+from headrace.spec.partitions.labels import label_range
 
 Ends = tuple[str, str] | None
 """First and last label, both included; None for the whole table."""

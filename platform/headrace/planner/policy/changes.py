@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from headrace.planner.policy.modes import Lineage
 from headrace.spec.alteration import freshness_text
-from headrace.spec.completion import RunMode
 from headrace.spec.model import TableName, TableSpec, Violation
+from headrace.spec.partitions.completion import RunMode
 
 
 class ChangeKind(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from headrace.spec.model import TableSpec
-from headrace.spec.partitions import bounds, is_label, label_at, label_before, label_of, label_range
+from headrace.spec.partitions.labels import bounds, is_label, label_at, label_before, label_of, label_range
 
 MOST = 1_000
 """Partitions that one look finds complete; the next look finds more."""

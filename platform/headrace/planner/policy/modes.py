@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from headrace.spec.completion import RunMode
 from headrace.spec.model import RefreshMode, RefreshPolicy, SourceTable, TableName, TableSpec
+from headrace.spec.partitions.completion import RunMode
 
 OFFLINE = f"run mode {RunMode.OFFLINE}: the batch writes partitions when they are complete"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from headrace.errors import SpecError
 from headrace.planner.policy.completion import late
 from headrace.spec.model import TableSpec
-from headrace.spec.partitions import label_after, label_range
+from headrace.spec.partitions.labels import label_after, label_range
 
 MOST = 1_000
 """Partitions of one run; more are run as the whole table."""

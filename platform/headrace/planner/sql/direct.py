@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headrace.spec.model import TableSpec
-from headrace.spec.partitions import FIELDS, open_range
+from headrace.spec.partitions.labels import FIELDS, open_range
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType
 
 from headrace.planner.sql.clauses import Unsupported
 from headrace.spec.model import TableSpec
-from headrace.spec.query import query_tokens
+from headrace.spec.sql.query import query_tokens
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)

@@ -19,7 +19,7 @@ from headrace.planner.strategies import affected_keys, affected_partitions
 from headrace.planner.strategies.affected_keys import AffectedKeys
 from headrace.planner.strategies.affected_partitions import AffectedPartitions
 from headrace.spec.model import TableSpec
-from headrace.spec.query import query_tokens
+from headrace.spec.sql.query import query_tokens
 
 
 @dataclass(frozen=True)

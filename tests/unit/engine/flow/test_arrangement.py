@@ -20,8 +20,8 @@ from headrace.planner.policy.flows import FlowPlan
 from headrace.planner.policy.modes import Measured
 from headrace.spec import Project
 from headrace.spec.calendar import read_calendar
-from headrace.spec.completion import Completion, RunMode
 from headrace.spec.model import RefreshMode, RefreshPolicy, TableName, TableSpec
+from headrace.spec.partitions.completion import Completion, RunMode
 
 DAY, MINUTES, SECONDS = timedelta(days=1), timedelta(minutes=10), timedelta(seconds=10)
 NOTHING: Mapping[TableName, Measured] = {}

@@ -31,8 +31,8 @@ from headrace.engine.warehouse.partition_status import (
 )
 from headrace.errors import TerminalError, TransientError
 from headrace.results import ParityResult, RefreshResult, TableStatus
-from headrace.spec.completion import Completion, LateData, RunMode, Signal
 from headrace.spec.model import TableSpec
+from headrace.spec.partitions.completion import Completion, LateData, RunMode, Signal
 from headrace.store.commits import Commit, latest
 from headrace.store.creation import WATERMARK
 

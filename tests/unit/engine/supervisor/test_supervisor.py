@@ -21,8 +21,8 @@ from headrace.errors import Cancelled, NeedsResync, TerminalError, TransientErro
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.scheduling import turns
-from headrace.spec.completion import RunMode
 from headrace.spec.model import RefreshMode
+from headrace.spec.partitions.completion import RunMode
 
 
 class Tables(SimpleNamespace):

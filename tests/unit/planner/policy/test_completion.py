@@ -20,7 +20,8 @@ from headrace.planner.policy.completion import (
     newly_complete,
     runs_of,
 )
-from headrace.spec.completion import (
+from headrace.spec.model import TableSpec
+from headrace.spec.partitions.completion import (
     Completion,
     LateData,
     RunMode,
@@ -28,7 +29,6 @@ from headrace.spec.completion import (
     completion_text,
     delay_text,
 )
-from headrace.spec.model import TableSpec
 
 QUERY = "SELECT id, logdate FROM dwd.orders"
 

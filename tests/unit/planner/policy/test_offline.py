@@ -19,8 +19,8 @@ from headrace.planner.policy.modes import OFFLINE, refresh_modes
 from headrace.planner.policy.offline import MOST, partitions_to_run
 from headrace.spec import Project
 from headrace.spec.alteration import check_alteration
-from headrace.spec.completion import Completion, RunMode, completion_text
 from headrace.spec.model import RefreshMode, TableName, TableSpec
+from headrace.spec.partitions.completion import Completion, RunMode, completion_text
 
 QUERY = "SELECT id, logdate FROM dwd.orders"
 MODE = "'run.mode' = 'offline'"

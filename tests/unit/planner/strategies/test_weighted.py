@@ -10,9 +10,9 @@ from planner_support import names, plan, write_table
 from headrace.planner import Plan, Weighted
 from headrace.planner.sql.state import State
 from headrace.planner.strategies.weighted import Located
-from headrace.spec.extension import with_columns
 from headrace.spec.model import TableSpec
-from headrace.spec.rendering import render
+from headrace.spec.sql.extension import with_columns
+from headrace.spec.sql.rendering import render
 
 RANGE = "WHERE logdate >= ${start_date} AND logdate <= ${end_date}"
 

@@ -21,7 +21,7 @@ from planner_support import plan, write_table
 
 from headrace.engine.rows.cells import TooWide, restricted
 from headrace.planner import Weighted
-from headrace.spec.extension import with_columns
+from headrace.spec.sql.extension import with_columns
 
 QUERIES_A_SEED = int(os.environ.get("HEADRACE_TEST_QUERIES", "30")) // 5
 CHANGES_A_QUERY = 4

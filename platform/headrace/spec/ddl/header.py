@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headrace.errors import Location, did_you_mean
-from headrace.spec import options
-from headrace.spec.cursor import Cursor
-from headrace.spec.elements import Elements, read_elements
-from headrace.spec.interval import NoInterval, interval, read_interval
+from headrace.spec.ddl import options
+from headrace.spec.ddl.cursor import Cursor
+from headrace.spec.ddl.elements import Elements, read_elements
+from headrace.spec.ddl.interval import NoInterval, interval, read_interval
+from headrace.spec.ddl.options import Options
+from headrace.spec.ddl.start import StartMode, read_start_mode
+from headrace.spec.ddl.text import SourceText, Word
 from headrace.spec.model import LAYERS, NAME, RefreshMode, RefreshPolicy, TableName
-from headrace.spec.options import Options
-from headrace.spec.start import StartMode, read_start_mode
-from headrace.spec.text import SourceText, Word
 
 
 @dataclass

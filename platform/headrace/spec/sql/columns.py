@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from headrace.errors import Location, SpecError, did_you_mean
-from headrace.spec.elements import parse_expression
+from headrace.spec.ddl.elements import parse_expression
+from headrace.spec.ddl.text import advance
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.spec.project import Project, raise_all
-from headrace.spec.resolver import BARE, Resolver
-from headrace.spec.scopes import Columns
-from headrace.spec.text import advance
+from headrace.spec.sql.resolver import BARE, Resolver
+from headrace.spec.sql.scopes import Columns
 
 
 def check_columns(

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from headrace.errors import Location
-from headrace.spec.cursor import Cursor
+from headrace.spec.ddl.cursor import Cursor
 from headrace.spec.model import NAME, Constraint, Violation
 
 MANY_ROWS: dict[type[exp.Expr], str] = {

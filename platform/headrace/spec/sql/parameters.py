@@ -7,7 +7,7 @@ import re
 from sqlglot.tokens import Token, TokenType
 
 from headrace.errors import SpecError, did_you_mean
-from headrace.spec.query import Query, query_tokens
+from headrace.spec.sql.query import Query, query_tokens
 
 PARAMETERS = ("start_date", "end_date")
 QUOTED = (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)

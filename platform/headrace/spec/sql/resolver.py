@@ -10,8 +10,8 @@ from sqlglot.tokens import TokenType
 
 from headrace.errors import SpecError, did_you_mean
 from headrace.spec.model import TableSpec
-from headrace.spec.query import TABLE_FUNCTIONS, position, query_tokens
-from headrace.spec.scopes import Columns, Scope, Source
+from headrace.spec.sql.query import TABLE_FUNCTIONS, position, query_tokens
+from headrace.spec.sql.scopes import Columns, Scope, Source
 
 # Clauses that see the SELECT list's aliases besides the sources' columns.
 ALIASED = ("group", "having", "order", "sort", "cluster", "distribute", "qualify", "windows")

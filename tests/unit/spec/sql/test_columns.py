@@ -9,8 +9,8 @@ from spec_support import SHOP_COLUMNS, load_queries, load_query, write
 
 from headrace.errors import SpecError
 from headrace.spec import TableName, load_table
-from headrace.spec.columns import check_columns, table_columns
 from headrace.spec.project import ProjectErrors
+from headrace.spec.sql.columns import check_columns, table_columns
 
 UPSTREAMS = {
     "dwd.o": ("a", "b", "s", "m", "arr"),

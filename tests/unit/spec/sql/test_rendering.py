@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spec_support import PARTITIONED, load_query
 
-from headrace.spec.rendering import render
+from headrace.spec.sql.rendering import render
 
 CASES = {
     "without an alias the table's name qualifies on": (

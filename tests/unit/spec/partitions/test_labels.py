@@ -12,7 +12,7 @@ from spec_support import PARTITIONED, load_query
 
 from headrace.errors import SpecError
 from headrace.spec import TableSpec
-from headrace.spec.partitions import FORMATS, bounds, label_range, open_range, parse_label
+from headrace.spec.partitions.labels import FORMATS, bounds, label_range, open_range, parse_label
 
 
 def partitioned(directory: Path, pattern: str) -> TableSpec:

@@ -9,8 +9,8 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from headrace.spec.model import SourceTable, TableName, TableSpec
-from headrace.spec.parameters import parameter_at
-from headrace.spec.query import query_tokens, tables
+from headrace.spec.sql.parameters import parameter_at
+from headrace.spec.sql.query import query_tokens, tables
 
 Edit = tuple[int, int, str]
 

@@ -12,10 +12,10 @@ from headrace.engine.table.immutable import start_label
 from headrace.errors import SpecError
 from headrace.planner.policy.changes import change_of
 from headrace.spec import TableSpec, load_table
-from headrace.spec.completion import RunMode
-from headrace.spec.partitions import label_after, label_at, label_before
+from headrace.spec.ddl.start import StartMode, StartPosition
+from headrace.spec.partitions.completion import RunMode
+from headrace.spec.partitions.labels import label_after, label_at, label_before
 from headrace.spec.project import Project
-from headrace.spec.start import StartMode, StartPosition
 from headrace.store.commits import Commit
 
 NOW = datetime(2026, 11, 22, 19, 30, tzinfo=UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from headrace.spec.model import LAYERS, Reference, SourceTable, TableName
-from headrace.spec.query import Query, tables
+from headrace.spec.sql.query import Query, tables
 
 
 def find_references(query: Query, parsed: exp.Query, *, layer: str) -> tuple[Reference, ...]:

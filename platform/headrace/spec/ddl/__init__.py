@@ -1,0 +1,1 @@
+"""The DDL around a query: its text, its words, and what they declare."""

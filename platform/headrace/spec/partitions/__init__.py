@@ -1,0 +1,1 @@
+"""Partition labels, and when a partition is complete."""
