@@ -16,8 +16,8 @@ from headrace.engine.compaction.compaction import DRIVER_ROWS, compact, snapshot
 from headrace.engine.rows.diff import diff_local
 from headrace.engine.table.table import Delta, Table
 from headrace.sources.envelope import sequence
-from headrace.store.commits import Commit
-from headrace.store.lookup import KeySet, tuples
+from headrace.store.live.lookup import KeySet, tuples
+from headrace.store.record.commits import Commit
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, arrow_schema, conform
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from benchmarks.live.contender import DWD, DWS, STG, Commit, Source, Tell
 from headrace.gateway.client import GatewayClient
 from headrace.services.stack import Stack
-from headrace.store.commits import log_versions, read_commit
+from headrace.store.record.commits import log_versions, read_commit
 from headrace.store.schema import INSERT, KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
-from headrace.store.commits import history
-from headrace.store.retained import Retained
+from headrace.store.delta.retained import Retained
+from headrace.store.record.commits import history
 from headrace.store.schema import KIND, ORIGIN, TOMBSTONE, VERSION
 
 ROOT = Path(__file__).resolve().parents[2]

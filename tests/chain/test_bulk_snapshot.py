@@ -24,7 +24,7 @@ from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.bulk.record import load_record
 from headrace.spec import load_project
-from headrace.store.commits import latest
+from headrace.store.record.commits import latest
 from headrace.store.schema import KIND, ORIGIN, VERSION
 
 STG = ("stg.users", "stg.products", "stg.orders", "stg.order_items", "stg.page_words")

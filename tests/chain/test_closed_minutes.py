@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 from running_shop import Shop
 
 from headrace.spec import load_project
-from headrace.store.commits import latest
 from headrace.store.creation import WATERMARK
+from headrace.store.record.commits import latest
 
 TABLE = "dws.orders_minute"
 MINUTE = "date_format(created_at, 'yyyyMMddHHmm')"

@@ -16,7 +16,7 @@ from headrace.services.stack import Stack
 from headrace.sources import messages as module
 from headrace.sources.messages import Messages
 from headrace.sources.topics import Topics
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 
 @pytest.fixture

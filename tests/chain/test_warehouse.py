@@ -23,7 +23,7 @@ from headrace.results import RefreshResult, TableStatus
 from headrace.services import processes
 from headrace.services.catalogue import SERVICES
 from headrace.services.scratch import free_ports
-from headrace.store.commits import history
+from headrace.store.record.commits import history
 from headrace.store.schema import BACKFILL, KIND, ORIGIN, VERSION
 
 WATCHED = "dws.user_hour"

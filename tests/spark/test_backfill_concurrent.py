@@ -19,7 +19,7 @@ from headrace.engine.backfill.backfill import backfill
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
-from headrace.store.lookup import tuples
+from headrace.store.live.lookup import tuples
 from headrace.store.schema import DELETE, KIND, UPDATE_BEFORE, VERSION
 
 TABLES = ("dwd/paid", "dwd/cities", "dws/by_user", "dws/by_city", "dws/top")

@@ -18,7 +18,7 @@ from harness import Source as Events
 
 from headrace.engine.ingest.direct import agrees
 from headrace.engine.snapshot.write import Cut, Target, commit_load, plan_query
-from headrace.store.parts import PREFIX, remove_uncommitted
+from headrace.store.delta.parts import PREFIX, remove_uncommitted
 from headrace.store.schema import KIND, VERSION
 
 ODD = {

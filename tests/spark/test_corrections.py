@@ -10,7 +10,7 @@ from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, forget
 
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.refresh.refresh import advance
-from headrace.store.commits import latest
+from headrace.store.record.commits import latest
 
 COPY = layer("dws.copy", "order_id", f"SELECT order_id, amount, hour FROM dwd.paid {RANGE}")
 

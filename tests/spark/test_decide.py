@@ -13,8 +13,8 @@ from headrace.engine.refresh.refresh import advance
 from headrace.engine.refresh.shadow import StrategiesDiffer
 from headrace.engine.refresh.strategies import driver
 from headrace.planner.policy.choice import samples
-from headrace.store.commits import newest
-from headrace.store.decision import Decision
+from headrace.store.record.commits import newest
+from headrace.store.record.decision import Decision
 
 HOUR = "2026112010"
 RANGE = "WHERE hour >= ${start_date} AND hour <= ${end_date}"

@@ -113,7 +113,7 @@ def test_spark_writes_ranges_of_keys(
     rows = store.frame(warehouse.sessions.batch)
     write_snapshot(table, rows, None, version=store.version, compacted=store.version, run_id="test")
     write_snapshot(table, rows, None, version=store.version, compacted=store.version, run_id="test")
-    monkeypatch.setattr("headrace.store.resident.RESIDENT.budget", 0)
+    monkeypatch.setattr("headrace.store.live.resident.RESIDENT.budget", 0)
     index = store._open_index(store.pin)
     total = len(index.fragments((), {()}))
     assert total >= 9

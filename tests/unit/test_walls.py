@@ -11,14 +11,11 @@ from repository import ROOT
 
 PRODUCT = ROOT / "platform" / "headrace"
 MOST_MODULES = 20
-CROWDED = {"store"}
-"""Folders that are still to be divided."""
-
 FOLDERS = [
     f
     for root in (PRODUCT, ROOT / "benchmarks")
     for f in [root, *root.rglob("*")]
-    if (f / "__init__.py").is_file() and f.name not in CROWDED
+    if (f / "__init__.py").is_file()
 ]
 
 

@@ -114,7 +114,7 @@ def _build(settings: Settings) -> ManagedWarehouse:
     # A mistake in a layer file is reported before Spark's seconds of loading begin.
     project = load_project(settings.project)
     from headrace.engine.warehouse.warehouse import Warehouse
-    from headrace.store.resident import RESIDENT
+    from headrace.store.live.resident import RESIDENT
 
     RESIDENT.budget = settings.snapshot_bytes
     return Warehouse(project, settings, Catalog(settings.catalog))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.errors import TransientError
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 TIMEOUT_SECONDS = 60.0
 AHEAD_KBYTES = 8_192

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.errors import NeedsResync, TransientError
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 _TIMEOUT = 15.0
 _RETRY_SECONDS = 0.1

@@ -20,10 +20,10 @@ from deltalake.transaction import AddAction
 
 from headrace.errors import NeedsResync, TransientError
 from headrace.store.closing import Closable
-from headrace.store.commits import Commit, latest, read_commit
-from headrace.store.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
-from headrace.store.parts import commit_parts
-from headrace.store.rewinds import NEWEST, Rewinds, live_ranges
+from headrace.store.delta.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
+from headrace.store.delta.parts import commit_parts
+from headrace.store.record.commits import Commit, latest, read_commit
+from headrace.store.record.rewinds import NEWEST, Rewinds, live_ranges
 from headrace.store.schema import (
     BACKFILL,
     DELETE,
@@ -199,7 +199,7 @@ class Changelog(Closable):
         """Changes of versions `(after, through]`, in the driver: for small ranges. Raises as `check`.
 
         Args:
-            live: without those that a rewind took back, and without its own; see `store.rewinds`.
+            live: without those that a rewind took back, and without its own; see `store.record.rewinds`.
         """
         ranges = live_ranges(self.rewinds, after, through) if live else [(after, through)]
         predicate = self._within(ranges) & (ds.field(ORIGIN) != TOMBSTONE)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 
-from headrace.store.commits import Commit, latest, log_versions
-from headrace.store.retained import Retained
+from headrace.store.delta.retained import Retained
+from headrace.store.record.commits import Commit, latest, log_versions
 from headrace.store.schema import VERSION, TableSchema, arrow_schema
 
 if TYPE_CHECKING:

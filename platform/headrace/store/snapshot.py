@@ -20,9 +20,9 @@ from deltalake import (
 
 from headrace.errors import NeedsResync
 from headrace.store.closing import Closable
-from headrace.store.commits import Commit, history, latest, log_versions
-from headrace.store.files import NO_HOOKS, vacuum
-from headrace.store.retained import Retained
+from headrace.store.delta.files import NO_HOOKS, vacuum
+from headrace.store.delta.retained import Retained
+from headrace.store.record.commits import Commit, history, latest, log_versions
 from headrace.store.schema import TableSchema, arrow_schema, conform
 
 if TYPE_CHECKING:

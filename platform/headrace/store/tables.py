@@ -14,15 +14,17 @@ import pyarrow as pa
 from headrace.errors import TerminalError
 from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
-from headrace.store.commits import Commit, latest, records
 from headrace.store.creation import create, describe, fits
-from headrace.store.deletes import Deletes
+from headrace.store.delta.parts import Part, commit_parts
+from headrace.store.delta.retained import Retained
 from headrace.store.frames import local
-from headrace.store.head import Cold, Head
-from headrace.store.lookup import SnapshotIndex
-from headrace.store.parts import Part, commit_parts
-from headrace.store.recent import Recent
-from headrace.store.retained import Retained
+from headrace.store.live.deletes import Deletes
+from headrace.store.live.head import Cold, Head
+from headrace.store.live.lookup import SnapshotIndex
+from headrace.store.live.tail import Tail
+from headrace.store.record.commits import Commit, latest, records
+from headrace.store.record.recent import Recent
+from headrace.store.record.watermark import Watermark
 from headrace.store.schema import (
     DELETE,
     INSERT,
@@ -35,8 +37,6 @@ from headrace.store.schema import (
     spark_type,
 )
 from headrace.store.snapshot import Pin, Snapshot
-from headrace.store.tail import Tail
-from headrace.store.watermark import Watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from pyspark.sql.types import DateType, DecimalType, LongType, StringType, Struc
 
 from headrace.spec.model import TableName
 from headrace.store import schema as schemas
-from headrace.store.commits import Commit
+from headrace.store.record.commits import Commit
 from headrace.store.schema import KIND, TableSchema
 from headrace.store.tables import StoredTable
 

@@ -24,8 +24,8 @@ from headrace.spec.calendar import in_force
 from headrace.spec.partitions.completion import completion_text
 from headrace.spec.project import raise_all
 from headrace.spec.sql.columns import check_columns
-from headrace.store.commits import HISTORY, decisions, newest
-from headrace.store.files import size
+from headrace.store.delta.files import size
+from headrace.store.record.commits import HISTORY, decisions, newest
 
 if TYPE_CHECKING:
     from headrace.settings import Settings

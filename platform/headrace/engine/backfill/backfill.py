@@ -32,9 +32,9 @@ from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.partitions.labels import label_range
-from headrace.store.commits import Commit, of_version
 from headrace.store.frames import local
-from headrace.store.frontier import Offsets, merge_offsets
+from headrace.store.record.commits import Commit, of_version
+from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, STREAM, UPDATE_AFTER
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from headrace.engine.refresh.strategies.cluster import check_constraints
 from headrace.engine.rows.diff import check_unique, diff_many
 from headrace.engine.table.table import Table
 from headrace.store.frames import local
-from headrace.store.head import Head
-from headrace.store.lookup import include, is_unique, tuples
+from headrace.store.live.head import Head
+from headrace.store.live.lookup import include, is_unique, tuples
 from headrace.store.schema import DELETE, INSERT, KIND
 
 if TYPE_CHECKING:

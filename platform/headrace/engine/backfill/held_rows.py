@@ -11,7 +11,7 @@ from headrace.engine.compaction.compaction import DRIVER_ROWS
 from headrace.engine.rows.restriction import Labels, Times, restriction
 from headrace.engine.table.table import Registry, Table
 from headrace.spec.model import TableName
-from headrace.store.head import Head
+from headrace.store.live.head import Head
 
 FEW_ROWS = 250_000
 """Rows that a range may hold, or should hold, to be compared in the driver; and rows that it is made of."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 from headrace.engine.compaction.compaction import DRIVER_ROWS, live_rows, write_local, write_snapshot
 from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.table.table import Table
-from headrace.store.head import Head
-from headrace.store.lookup import is_unique, tuples
+from headrace.store.live.head import Head
+from headrace.store.live.lookup import is_unique, tuples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,8 +23,8 @@ from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.partitions.labels import open_range
 from headrace.store import creation
-from headrace.store.commits import Commit
-from headrace.store.frontier import Offsets, merge_offsets
+from headrace.store.record.commits import Commit
+from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import INSERT, KIND, SEQUENCE
 
 if TYPE_CHECKING:

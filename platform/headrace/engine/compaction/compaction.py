@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.table.table import Table
-from headrace.store.commits import Commit
-from headrace.store.head import Cold, Head
-from headrace.store.lookup import exclude
+from headrace.store.live.head import Cold, Head
+from headrace.store.live.lookup import exclude
+from headrace.store.record.commits import Commit
 from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION, TableSchema
 
 if TYPE_CHECKING:

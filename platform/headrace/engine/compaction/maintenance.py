@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 from headrace.engine.table.table import Table
-from headrace.store import logs, versions
+from headrace.store.delta import logs
+from headrace.store.record import versions
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from headrace.catalog import Catalog
 from headrace.engine.table.records import note_reached
 from headrace.engine.table.table import Registry, Table
-from headrace.store import logs, versions
+from headrace.store.delta import logs
+from headrace.store.record import versions
 
 log = logging.getLogger(__name__)
 

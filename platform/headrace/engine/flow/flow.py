@@ -41,8 +41,8 @@ from headrace.sources.messages import Messages, read_once
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
 from headrace.spec.model import SourceTable, TableName
-from headrace.store.frontier import Offsets, earliest_offsets
-from headrace.store.head import Head
+from headrace.store.live.head import Head
+from headrace.store.record.frontier import Offsets, earliest_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa

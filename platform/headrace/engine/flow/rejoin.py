@@ -20,7 +20,7 @@ from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.messages import read_once
 from headrace.sources.topics import Topics
 from headrace.spec.model import RefreshMode, TableName
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from headrace.engine.table.table import Delta, Table
 from headrace.planner.sql.direct import Direct, Value
 from headrace.sources.decoding import Undecodable, decodable, decode
 from headrace.sources.envelope import LAST_READ, sequence
-from headrace.store.frontier import Offsets
-from headrace.store.lookup import exclude, include
+from headrace.store.live.lookup import exclude, include
+from headrace.store.record.frontier import Offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM
 
 if TYPE_CHECKING:

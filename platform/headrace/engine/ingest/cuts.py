@@ -11,7 +11,7 @@ from headrace.errors import TransientError
 from headrace.sources.envelope import Event
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.spec.model import TableName
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
 from headrace.sources.envelope import UNAVAILABLE, Event, NetChange, net, sequence
-from headrace.store.frontier import Offsets, covers, merge_offsets
-from headrace.store.lookup import KeySet, semi_join, tuples
+from headrace.store.live.lookup import KeySet, semi_join, tuples
+from headrace.store.record.frontier import Offsets, covers, merge_offsets
 from headrace.store.schema import (
     DELETE,
     INSERT,

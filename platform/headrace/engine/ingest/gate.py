@@ -10,8 +10,8 @@ from headrace.sources.envelope import Event
 from headrace.sources.transactions import Transactions, divide, transaction_topic
 from headrace.spec.connector import Connector
 from headrace.spec.model import TableName
-from headrace.store.frontier import Offsets
-from headrace.store.head import Head
+from headrace.store.live.head import Head
+from headrace.store.record.frontier import Offsets
 
 
 class Gate:

@@ -11,7 +11,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.messages import Messages
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 PIECE = 50_000
 """Messages that the driver holds undecoded."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.engine.spark.prepared import Queries
 from headrace.sources.envelope import ENVELOPE, Event
 from headrace.sources.messages import RAW
-from headrace.store.frontier import Offsets, decode_offsets
+from headrace.store.record.frontier import Offsets, decode_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,8 +22,8 @@ from headrace.errors import NeedsResync, TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
 from headrace.sources.envelope import LAST_READ, UNAVAILABLE, sequence
-from headrace.store.commits import Commit
-from headrace.store.frontier import Offsets, merge_offsets
+from headrace.store.record.commits import Commit
+from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
 
 if TYPE_CHECKING:

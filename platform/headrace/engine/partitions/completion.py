@@ -27,8 +27,8 @@ from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.model import TableName
 from headrace.spec.partitions.completion import LateData, RunMode, Signal
-from headrace.store.commits import MOST_RECORDS
 from headrace.store.creation import tell_watermark
+from headrace.store.record.commits import MOST_RECORDS
 
 log = logging.getLogger(__name__)
 

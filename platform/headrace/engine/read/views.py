@@ -16,7 +16,7 @@ from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import TableName
 from headrace.store.frames import local
-from headrace.store.head import Cold
+from headrace.store.live.head import Cold
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from headrace.engine.table.table import Delta, Table
 from headrace.planner.policy.choice import FULL, Choice, Features, Place, choose, estimate, samples
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Strategy, TopN, Weighted
 from headrace.spec.model import CorrectionPolicy, RefreshPolicy, TableName
-from headrace.store.commits import HISTORY, Commit, decisions, newest
-from headrace.store.decision import Decision
+from headrace.store.record.commits import HISTORY, Commit, decisions, newest
+from headrace.store.record.decision import Decision
 
 LOAD = "load"
 RERUN = "what is touched is run again whole, and compared with what the table holds"

@@ -44,9 +44,9 @@ from headrace.planner.strategies import (
     Weighted,
 )
 from headrace.spec.model import CorrectionPolicy, TableName
-from headrace.store.commits import Commit
 from headrace.store.frames import local
-from headrace.store.head import Head
+from headrace.store.live.head import Head
+from headrace.store.record.commits import Commit
 from headrace.store.schema import STREAM
 
 if TYPE_CHECKING:

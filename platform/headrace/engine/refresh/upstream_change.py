@@ -10,8 +10,8 @@ from headrace.engine.rows.diff import net_local
 from headrace.engine.table.table import Delta, Table
 from headrace.planner.policy.classify import Change, classify
 from headrace.spec.model import CorrectionPolicy
-from headrace.store.head import Head
-from headrace.store.rewinds import live_ranges
+from headrace.store.live.head import Head
+from headrace.store.record.rewinds import live_ranges
 from headrace.store.schema import BACKFILL, INSERT, KIND, ORIGIN
 
 

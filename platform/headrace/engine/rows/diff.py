@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import ConstraintViolated
-from headrace.store.lookup import pairs, tuples
+from headrace.store.live.lookup import pairs, tuples
 from headrace.store.schema import (
     DELETE,
     INSERT,

@@ -38,7 +38,7 @@ from headrace.sources.bulk.slot import drop_slot, ensure_publication, exported, 
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
-from headrace.store.parts import remove_uncommitted
+from headrace.store.delta.parts import remove_uncommitted
 
 log = logging.getLogger(__name__)
 

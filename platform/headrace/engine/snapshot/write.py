@@ -26,9 +26,9 @@ from headrace.planner.sql.direct import Direct
 from headrace.results import Accounting
 from headrace.sources.envelope import sequence
 from headrace.sources.postgres import SourceSchema
-from headrace.store.commits import Commit
-from headrace.store.frontier import Offsets, merge_offsets
-from headrace.store.parts import Part, write_part
+from headrace.store.delta.parts import Part, write_part
+from headrace.store.record.commits import Commit
+from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import (
     DELETE,
     INSERT,

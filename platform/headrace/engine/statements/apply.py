@@ -25,8 +25,8 @@ from headrace.progress import Progress
 from headrace.results import AppliedTable, ApplyResult, RefreshResult
 from headrace.spec import Project
 from headrace.spec.model import TableName, TableSpec
-from headrace.store.commits import latest
-from headrace.store.files import size
+from headrace.store.delta.files import size
+from headrace.store.record.commits import latest
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 Nothing is cut off: a rewind is a new version whose changes bring back the rows of an older one, with that
 one's frontier in its record. Readers of the changelog follow it like any other change; a table that had not
-come further than the older version does not see what was taken back at all (`store.rewinds`).
+come further than the older version does not see what was taken back at all (`store.record.rewinds`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from headrace.planner.policy.rewind import Bounds, Past, RewindRefused, Standing
 from headrace.progress import Progress
 from headrace.results import RewindResult, RewoundTable
 from headrace.spec.model import TableName
-from headrace.store.commits import Commit
+from headrace.store.record.commits import Commit
+from headrace.store.record.versions import recorded
 from headrace.store.schema import DELETE, INSERT, REWIND, UPDATE_AFTER
-from headrace.store.versions import recorded
 
 
 @dataclass(frozen=True)

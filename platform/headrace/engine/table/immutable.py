@@ -20,7 +20,7 @@ from headrace.errors import TerminalError
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
 from headrace.spec.partitions.labels import label_at, open_range
-from headrace.store.commits import Commit
+from headrace.store.record.commits import Commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

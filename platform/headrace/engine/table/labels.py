@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.engine.table.table import Table
-from headrace.store.head import Cold
+from headrace.store.live.head import Cold
 
 
 def labels_of(table: Table) -> set[str]:

@@ -16,9 +16,9 @@ from headrace.planner.plan import Plan
 from headrace.planner.policy.classify import Change
 from headrace.sources.postgres import SourceSchema
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
-from headrace.store.commits import Commit
-from headrace.store.decision import Decision
-from headrace.store.head import Cold, Head
+from headrace.store.live.head import Cold, Head
+from headrace.store.record.commits import Commit
+from headrace.store.record.decision import Decision
 from headrace.store.tables import StoredTable
 
 LATENCIES = 1024

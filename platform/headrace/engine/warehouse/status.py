@@ -19,7 +19,7 @@ from headrace.sources.topics import Topics
 from headrace.spec.alteration import Alteration, freshness_text
 from headrace.spec.model import RefreshMode, TableName
 from headrace.spec.partitions.completion import completion_text
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 DECISIONS = 10
 """Newest decisions about a table that EXPLAIN shows."""

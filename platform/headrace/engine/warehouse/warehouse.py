@@ -38,7 +38,7 @@ from headrace.results import (
 from headrace.spec import Project
 from headrace.spec.alteration import Property
 from headrace.spec.edit import Edit, rollback
-from headrace.store.frontier import Offsets
+from headrace.store.record.frontier import Offsets
 
 if TYPE_CHECKING:
     from datetime import datetime

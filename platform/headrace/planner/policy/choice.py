@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from headrace.spec.model import RefreshPolicy
-from headrace.store.decision import Decision
+from headrace.store.record.decision import Decision
 
 Place = Literal["driver", "arrow", "cluster"]
 """Who does what is not FULL: the driver with prepared queries, for few rows; Spark and then Arrow, where the

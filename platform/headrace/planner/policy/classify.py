@@ -22,7 +22,7 @@ _INSERT = "+I"
 
 
 class Record(Protocol):
-    """What of a commit's record tells; `headrace.store.commits.Commit` is one."""
+    """What of a commit's record tells; `headrace.store.record.commits.Commit` is one."""
 
     @property
     def mode(self) -> str: ...

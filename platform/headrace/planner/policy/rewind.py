@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import NoReturn
 
 from headrace.errors import TerminalError
-from headrace.store.rewinds import Rewinds, descends
+from headrace.store.record.rewinds import Rewinds, descends
 
 Bounds = Mapping[str, Mapping[int, tuple[int, int]]]
 """`{topic: {partition: (first offset there is, next offset)}}`."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli_support import Cli
 
-from headrace.store.commits import Commit
-from headrace.store.decision import Decision
+from headrace.store.record.commits import Commit
+from headrace.store.record.decision import Decision
 
 
 def test_explain_history(cli: Cli) -> None:

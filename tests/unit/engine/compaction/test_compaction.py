@@ -16,7 +16,7 @@ from headrace.engine.compaction import compaction
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.table.table import Table
 from headrace.spec.model import TableName
-from headrace.store.commits import Commit
+from headrace.store.record.commits import Commit
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, TableSchema, arrow_schema
 from headrace.store.tables import StoredTable
 

@@ -19,8 +19,8 @@ from headrace.catalog.schema import reader as readers_table
 from headrace.engine.compaction.retention import Limits, Reader, abandoned, horizon, retain
 from headrace.errors import NeedsResync
 from headrace.spec.model import TableName
-from headrace.store.commits import Commit, records
-from headrace.store.retained import Retained
+from headrace.store.delta.retained import Retained
+from headrace.store.record.commits import Commit, records
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
@@ -189,7 +189,7 @@ def test_deletes_still_block_resurrection(tmp_path: Path, catalog: Catalog) -> N
 
 
 def test_deletes_beyond_memory_are_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.store.deletes.MEMORY_KEYS", 1)
+    monkeypatch.setattr("headrace.store.live.deletes.MEMORY_KEYS", 1)
     table = made(tmp_path, SEQUENCED)
     append(table, *[("-D", i, "1.00") for i in range(4)], seq="00001")
     table.deletes.keep(0, 1)

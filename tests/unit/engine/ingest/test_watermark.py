@@ -18,8 +18,8 @@ from headrace.engine.table.table import Registry
 from headrace.sources.envelope import Event
 from headrace.sources.transactions import Transactions
 from headrace.spec.model import SourceTable, TableName
-from headrace.store.commits import Commit, latest
-from headrace.store.watermark import KEPT, Watermark
+from headrace.store.record.commits import Commit, latest
+from headrace.store.record.watermark import KEPT, Watermark
 
 ORDERS, MARKER, LOG = "shop.public.orders", "shop.public.headrace_marker", "shop.transaction"
 

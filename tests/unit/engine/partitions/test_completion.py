@@ -33,8 +33,8 @@ from headrace.errors import TerminalError, TransientError
 from headrace.results import ParityResult, RefreshResult, TableStatus
 from headrace.spec.model import TableSpec
 from headrace.spec.partitions.completion import Completion, LateData, RunMode, Signal
-from headrace.store.commits import Commit, latest
 from headrace.store.creation import WATERMARK
+from headrace.store.record.commits import Commit, latest
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
 
@@ -385,7 +385,7 @@ def test_so_is_a_long_absence(world: World, monkeypatch: pytest.MonkeyPatch) -> 
     for key in range(3, 8):
         world.write(key, "07" if key == 3 else "08")
     world.table.store.open()  # what this process wrote itself it still knows
-    monkeypatch.setattr("headrace.store.commits.MOST_RECORDS", 3)
+    monkeypatch.setattr("headrace.store.record.commits.MOST_RECORDS", 3)
     assert late_labels(world.table, 2, 7, "2026112208") == ["2026112207", "2026112208"]
 
 

@@ -16,7 +16,7 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.statements.cascade import Cascade
 from headrace.engine.table.labels import labels_of
 from headrace.engine.table.table import Table
-from headrace.store.commits import Commit
+from headrace.store.record.commits import Commit
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")

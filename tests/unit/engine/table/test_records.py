@@ -14,7 +14,7 @@ from stored_support import no_jvm as no_jvm
 from headrace.engine.compaction.retention import record_progress
 from headrace.engine.table.immutable import protect
 from headrace.engine.table.table import Table
-from headrace.store.commits import decisions, newest
+from headrace.store.record.commits import decisions, newest
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")

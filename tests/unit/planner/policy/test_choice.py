@@ -9,7 +9,7 @@ import pytest
 
 from headrace.planner.policy.choice import Features, Place, Sample, choose, estimate, samples
 from headrace.spec.model import RefreshPolicy
-from headrace.store.decision import Decision
+from headrace.store.record.decision import Decision
 
 KEYS, FULL = "AFFECTED_KEYS", "FULL"
 BOTH = (KEYS, FULL)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.planner.policy.classify import Change, Classified, classify
-from headrace.store.commits import Commit, newest, records
+from headrace.store.record.commits import Commit, newest, records
 
 NOTHING = Commit("dwd.a", "stream", 1, kinds={})
 APPEND = Commit("dwd.a", "stream", 2, kinds={"+I": 3, "-D": 0})

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headrace.planner.policy.rewind import Past, RewindRefused, Standing, Step, plan
-from headrace.store.rewinds import NEWEST, descends, live_ranges
+from headrace.store.record.rewinds import NEWEST, descends, live_ranges
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOW = NOON + timedelta(hours=5)

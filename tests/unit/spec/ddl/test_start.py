@@ -16,7 +16,7 @@ from headrace.spec.ddl.start import StartMode, StartPosition
 from headrace.spec.partitions.completion import RunMode
 from headrace.spec.partitions.labels import label_after, label_at, label_before
 from headrace.spec.project import Project
-from headrace.store.commits import Commit
+from headrace.store.record.commits import Commit
 
 NOW = datetime(2026, 11, 22, 19, 30, tzinfo=UTC)
 NOON = datetime(2026, 11, 1, 12, 30, tzinfo=UTC)

@@ -20,8 +20,8 @@ from headrace.errors import ConstraintViolated
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions
 from headrace.spec.model import TableName, TableSpec
 from headrace.store.frames import local
-from headrace.store.head import Head
-from headrace.store.lookup import KeySet, semi_join
+from headrace.store.live.head import Head
+from headrace.store.live.lookup import KeySet, semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:

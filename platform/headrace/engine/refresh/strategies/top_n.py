@@ -15,8 +15,8 @@ from headrace.engine.spark.query import with_violations
 from headrace.engine.table.table import Delta, Table
 from headrace.planner.strategies import TopN
 from headrace.spec.model import TableName
-from headrace.store.head import Head
-from headrace.store.lookup import anti_join
+from headrace.store.live.head import Head
+from headrace.store.live.lookup import anti_join
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,9 +27,9 @@ from headrace.planner.sql.state import State
 from headrace.planner.strategies import Weighted
 from headrace.spec.model import TableName
 from headrace.store.frames import local
-from headrace.store.head import Head
-from headrace.store.lookup import KeySet, anti_join, include, tuples
-from headrace.store.lookup import semi_join as local_semi_join
+from headrace.store.live.head import Head
+from headrace.store.live.lookup import KeySet, anti_join, include, tuples
+from headrace.store.live.lookup import semi_join as local_semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, arrow_schema
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from stored_support import append, made
 from stored_support import no_jvm as no_jvm
 
 from headrace.engine.compaction.maintenance import optimize
-from headrace.store import logs, versions
-from headrace.store.commits import read_commit
-from headrace.store.frontier import earliest_offsets
+from headrace.store.delta import logs
+from headrace.store.record import versions
+from headrace.store.record.commits import read_commit
+from headrace.store.record.frontier import earliest_offsets
+from headrace.store.record.versions import forget, note, recorded
 from headrace.store.tables import StoredTable
-from headrace.store.versions import forget, note, recorded
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
 

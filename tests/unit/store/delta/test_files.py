@@ -12,10 +12,10 @@ from stored_support import SEQUENCED, append, changes, made
 from stored_support import no_jvm as no_jvm
 
 from headrace.errors import TransientError
-from headrace.store import files, logs
-from headrace.store.commits import Commit, latest
-from headrace.store.files import LoggedFile, logged_files, mergeable
-from headrace.store.lookup import SnapshotIndex
+from headrace.store.delta import files, logs
+from headrace.store.delta.files import LoggedFile, logged_files, mergeable
+from headrace.store.live.lookup import SnapshotIndex
+from headrace.store.record.commits import Commit, latest
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
@@ -146,7 +146,7 @@ def test_look_ups_open_the_files_that_can_hold_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.store.snapshot.TARGET_BYTES", 20_000)
-    monkeypatch.setattr("headrace.store.resident.RESIDENT.budget", 0)
+    monkeypatch.setattr("headrace.store.live.resident.RESIDENT.budget", 0)
     table = made(tmp_path)
     ids = [(i * 7919) % 20_000 for i in range(20_000)]  # in no order
     rows = changes(table, *[("+I", i, f"{i}.00") for i in ids]).drop_columns(["_kind"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headrace.store.commits import Commit, log_versions, read_entry
+from headrace.store.record.commits import Commit, log_versions, read_entry
 
 FILE = "versions.jsonl"
 

@@ -13,9 +13,9 @@ from stored_support import append, changes, made
 from stored_support import no_jvm as no_jvm
 
 from headrace.errors import TransientError
-from headrace.store import recent
-from headrace.store.commits import Commit, records
-from headrace.store.recent import Recent
+from headrace.store.record import recent
+from headrace.store.record.commits import Commit, records
+from headrace.store.record.recent import Recent
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from headrace.store.decision import Decision
-from headrace.store.frontier import Offsets, Versions, decode_offsets
-from headrace.store.rewinds import Rewinds
+from headrace.store.record.decision import Decision
+from headrace.store.record.frontier import Offsets, Versions, decode_offsets
+from headrace.store.record.rewinds import Rewinds
 
 _COMMIT = re.compile(r"\d{20}\.json")
 
@@ -58,7 +58,7 @@ class Commit:
         loaded: changelog version of rows that came past the topic, which goes on after them: those of a bulk
             snapshot, or of a table that began again; 0 where there were none.
         loaded_at: where the topic goes on after them; empty for its beginning.
-        rewinds: changelog only: every rewind of the table so far; see `store.rewinds`.
+        rewinds: changelog only: every rewind of the table so far; see `store.record.rewinds`.
         immutable_before: partitions with a lesser label stay as they are; "" for none.
         complete_through: the batch alone writes the table, and has written the partitions up to this label:
             it holds no others. "" for a table with all of its partitions.

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.store.commits import Commit
-from headrace.store.lookup import KeySet, SnapshotIndex, anti_join
+from headrace.store.live.lookup import KeySet, SnapshotIndex, anti_join
+from headrace.store.live.tail import TailView
+from headrace.store.record.commits import Commit
 from headrace.store.snapshot import Pin
-from headrace.store.tail import TailView
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from headrace.store.commits import Commit
+from headrace.store.record.commits import Commit
 
 KEPT = 1_000
 """Commits of one table that are kept."""

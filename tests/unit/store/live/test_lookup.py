@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.store.lookup import anti_join, exclude, tuples
+from headrace.store.live.lookup import anti_join, exclude, tuples
 from headrace.store.schema import TableSchema
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.decimal128(8, 2)), ("v", pa.int64())])

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
-from headrace.store.resident import RESIDENT
+from headrace.store.live.resident import RESIDENT
 from headrace.store.schema import conform
 
 KeySet = set[tuple[Any, ...]]

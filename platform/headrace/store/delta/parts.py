@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 
-from headrace.store.commits import Commit
-from headrace.store.files import NO_HOOKS
+from headrace.store.delta.files import NO_HOOKS
+from headrace.store.record.commits import Commit
 from headrace.store.schema import INSERT, KIND, ORIGIN, STREAM, VERSION, TableSchema, arrow_schema, conform
 
 PREFIX = "load-"

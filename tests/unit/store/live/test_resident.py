@@ -7,7 +7,7 @@ import gc
 import pyarrow as pa
 import pytest
 
-from headrace.store.resident import IDLE_SECONDS, Resident
+from headrace.store.live.resident import IDLE_SECONDS, Resident
 
 ROWS = pa.table({"n": pa.array(range(100), pa.int64())})
 SIZE = ROWS.nbytes

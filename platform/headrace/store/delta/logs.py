@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from headrace.store.commits import log_versions
+from headrace.store.record.commits import log_versions
 
 CHECKPOINT_AFTER = 100
 """Commits after which maintenance writes a checkpoint."""

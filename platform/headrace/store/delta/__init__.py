@@ -1,0 +1,1 @@
+"""The files of a Delta table: written in place, merged, let go."""

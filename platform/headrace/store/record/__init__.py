@@ -1,0 +1,1 @@
+"""What a commit says, and what its records tell: plain data."""
