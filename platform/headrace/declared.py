@@ -13,9 +13,9 @@ from headrace.planner.policy.changes import ChangeKind, TableChange, change_of, 
 from headrace.settings import SQLITE
 from headrace.spec import Project, load_project
 from headrace.spec.alteration import Alteration
-from headrace.spec.ddl.text import SourceText
 from headrace.spec.model import TableName, TableSpec
 from headrace.spec.project import with_tables
+from headrace.spec.syntax.text import SourceText
 from headrace.spec.table import load_table, read_table
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ from headrace.gateway.statements import (
 )
 from headrace.results import Start
 from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, Property, freshness_text
-from headrace.spec.ddl.interval import UNITS, NoInterval, interval
 from headrace.spec.model import RefreshMode
+from headrace.spec.syntax.interval import UNITS, NoInterval, interval
 
 READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 READER_HINT = "letters, digits, `.`, `_` and `-`, at most 63"

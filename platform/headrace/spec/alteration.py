@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Literal, get_args
 
 from headrace.errors import TerminalError
-from headrace.spec.ddl.interval import UNITS, in_largest_unit, interval
 from headrace.spec.model import RefreshMode, TableName, TableSpec
 from headrace.spec.partitions.completion import RUN_MODE, RunMode
+from headrace.spec.syntax.interval import UNITS, in_largest_unit, interval
 
 Property = Literal["FRESHNESS", "REFRESH_MODE"]
 PROPERTIES: tuple[Property, ...] = get_args(Property)

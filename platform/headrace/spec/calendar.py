@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from headrace.spec.ddl.interval import LEAST, UNITS, NoInterval, interval, unit_of
+from headrace.spec.syntax.interval import LEAST, UNITS, NoInterval, interval, unit_of
 
 if TYPE_CHECKING:
     from headrace.spec.model import TableSpec

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from headrace.errors import TerminalError
 from headrace.spec.ddl.header import read_header
-from headrace.spec.ddl.text import SourceText
 from headrace.spec.model import TableName, TableSpec
 from headrace.spec.project import Project, with_tables
+from headrace.spec.syntax.text import SourceText
 from headrace.spec.table import read_table
 
 

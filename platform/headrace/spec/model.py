@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from headrace.errors import Location
-from headrace.spec.ddl.text import advance
 from headrace.spec.partitions.completion import Completion, RunMode
+from headrace.spec.syntax.text import advance
 
 if TYPE_CHECKING:
     from headrace.spec.calendar import Calendar

@@ -10,13 +10,13 @@ from headrace.errors import SpecError
 from headrace.spec.ddl.header import Header, read_header
 from headrace.spec.ddl.options import CORRECTION
 from headrace.spec.ddl.start import StartMode, StartPosition
-from headrace.spec.ddl.text import SourceText
 from headrace.spec.model import CorrectionPolicy, TableSpec
 from headrace.spec.partitions.completion import LATE, RUN_MODE, LateData, RunMode
 from headrace.spec.partitions.labels import cannot_keep, parse_label
 from headrace.spec.sql.parameters import check_parameters
 from headrace.spec.sql.query import Query, parse_query, position
 from headrace.spec.sql.references import find_references
+from headrace.spec.syntax.text import SourceText
 
 PER_ROW = "stg keeps one row per source row; aggregate, join and filter by other tables in dwd or dws"
 

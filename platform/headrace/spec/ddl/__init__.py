@@ -1,1 +1,1 @@
-"""The DDL around a query: its text, its words, and what they declare."""
+"""The DDL around a query, and what it declares."""

@@ -9,8 +9,8 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from headrace.errors import Location
-from headrace.spec.ddl.cursor import Cursor
 from headrace.spec.model import NAME, Constraint, Violation
+from headrace.spec.syntax.cursor import Cursor
 
 MANY_ROWS: dict[type[exp.Expr], str] = {
     exp.Window: "a window",

@@ -8,13 +8,13 @@ from datetime import timedelta
 
 from headrace.errors import Location, did_you_mean
 from headrace.spec.ddl import options
-from headrace.spec.ddl.cursor import Cursor
 from headrace.spec.ddl.elements import Elements, read_elements
-from headrace.spec.ddl.interval import NoInterval, interval, read_interval
 from headrace.spec.ddl.options import Options
 from headrace.spec.ddl.start import StartMode, read_start_mode
-from headrace.spec.ddl.text import SourceText, Word
 from headrace.spec.model import LAYERS, NAME, RefreshMode, RefreshPolicy, TableName
+from headrace.spec.syntax.cursor import Cursor
+from headrace.spec.syntax.interval import NoInterval, interval, read_interval
+from headrace.spec.syntax.text import SourceText, Word
 
 
 @dataclass

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 from headrace.errors import did_you_mean
 from headrace.spec.calendar import Calendar, NoCalendar, read_calendar, read_zone
-from headrace.spec.ddl.cursor import Cursor
-from headrace.spec.ddl.text import Word
 from headrace.spec.model import CorrectionPolicy
 from headrace.spec.partitions.completion import OPTIONS as COMPLETION
 from headrace.spec.partitions.completion import ZONE, Completion, NoCompletion, read_option
 from headrace.spec.partitions.labels import FORMATS, is_format
+from headrace.spec.syntax.cursor import Cursor
+from headrace.spec.syntax.text import Word
 
 FORMATTER = ("partition.fields.", ".date-formatter")
 CORRECTION = "correction.policy"

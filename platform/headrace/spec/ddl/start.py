@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from headrace.spec.ddl.cursor import Cursor
-from headrace.spec.ddl.interval import NoInterval, interval, read_interval
+from headrace.spec.syntax.cursor import Cursor
+from headrace.spec.syntax.interval import NoInterval, interval, read_interval
 
 
 class StartPosition(StrEnum):

@@ -9,7 +9,7 @@ from datetime import UTC, timedelta, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.spec.ddl.interval import UNITS, in_largest_unit, span
+from headrace.spec.syntax.interval import UNITS, in_largest_unit, span
 
 if TYPE_CHECKING:
     from headrace.spec.model import TableSpec

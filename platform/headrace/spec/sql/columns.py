@@ -11,11 +11,11 @@ from sqlglot import exp
 
 from headrace.errors import Location, SpecError, did_you_mean
 from headrace.spec.ddl.elements import parse_expression
-from headrace.spec.ddl.text import advance
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.spec.project import Project, raise_all
 from headrace.spec.sql.resolver import BARE, Resolver
 from headrace.spec.sql.scopes import Columns
+from headrace.spec.syntax.text import advance
 
 
 def check_columns(

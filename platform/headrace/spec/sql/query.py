@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import Token
 
 from headrace.errors import SpecError, did_you_mean
-from headrace.spec.ddl.text import SourceText
+from headrace.spec.syntax.text import SourceText
 
 TABLE_FUNCTIONS = (
     *("range", "stack", "json_tuple", "explode", "explode_outer", "posexplode", "posexplode_outer"),

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.spec.ddl.cursor import Cursor
-    from headrace.spec.ddl.text import Word
+    from headrace.spec.syntax.cursor import Cursor
+    from headrace.spec.syntax.text import Word
 
 UNITS = {"SECOND": "seconds", "MINUTE": "minutes", "HOUR": "hours", "DAY": "days"}
 """Smallest first, with their names in Python."""

@@ -7,7 +7,7 @@ from typing import NoReturn
 from sqlglot.tokens import TokenType
 
 from headrace.errors import Location, SpecError
-from headrace.spec.ddl.text import SourceText, Word
+from headrace.spec.syntax.text import SourceText, Word
 
 
 class Cursor:

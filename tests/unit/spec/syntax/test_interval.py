@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.spec.ddl.interval import NoInterval, in_largest_unit, interval, span, unit_of
+from headrace.spec.syntax.interval import NoInterval, in_largest_unit, interval, span, unit_of
 
 
 @pytest.mark.parametrize(

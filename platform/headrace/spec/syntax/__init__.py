@@ -1,0 +1,1 @@
+"""Text with positions, its words, and amounts as people write them."""
