@@ -1,8 +1,12 @@
-"""What each statement does: one call of the warehouse, its answer as plain JSON or as Arrow rows."""
+"""What each statement does: one handler, its answer as plain JSON or as Arrow rows.
+
+A further statement is a dataclass in `statements`, a rule in `parser`, and here one function with its line in
+`HANDLERS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -104,19 +108,194 @@ class Outcome:
     rows: pa.Table | None = None
 
 
+def _select(warehouse: WarehouseApi, statement: s.Select, progress: Progress) -> Outcome:
+    return Outcome(rows=warehouse.select(statement.sql))
+
+
+def _changes(warehouse: WarehouseApi, statement: s.Changes, progress: Progress) -> Outcome:
+    page = warehouse.changes(statement.table, statement.start, statement.reader)
+    return Outcome({"after": page.after, "through": page.through, "head": page.head}, page.rows)
+
+
+def _show_readers(warehouse: WarehouseApi, statement: s.ShowReaders, progress: Progress) -> Any:
+    return warehouse.readers(statement.table)
+
+
+def _drop_reader(warehouse: WarehouseApi, statement: s.DropReader, progress: Progress) -> Any:
+    warehouse.drop_reader(statement.reader, statement.table)
+    return {"table": statement.table, "reader": statement.reader}
+
+
+def _show_dead_letters(warehouse: WarehouseApi, statement: s.ShowDeadLetters, progress: Progress) -> Any:
+    return warehouse.dead_letters(statement.table)
+
+
+def _show_tables(warehouse: WarehouseApi, statement: s.ShowTables, progress: Progress) -> Any:
+    return warehouse.show()
+
+
+def _show_partitions(warehouse: WarehouseApi, statement: s.ShowPartitions, progress: Progress) -> Any:
+    return warehouse.partitions(statement.table)
+
+
+def _show_workflows(warehouse: WarehouseApi, statement: s.ShowWorkflows, progress: Progress) -> Any:
+    return warehouse.workflows()
+
+
+def _describe(warehouse: WarehouseApi, statement: s.Describe, progress: Progress) -> Any:
+    return warehouse.describe(statement.table)
+
+
+def _explain(warehouse: WarehouseApi, statement: s.Explain, progress: Progress) -> Any:
+    return warehouse.explain(statement.table, history=statement.history)
+
+
+def _suspend(warehouse: WarehouseApi, statement: s.Suspend, progress: Progress) -> Any:
+    warehouse.suspend(statement.table)
+    return {"table": statement.table, "desired": "SUSPENDED"}
+
+
+def _resume(warehouse: WarehouseApi, statement: s.Resume, progress: Progress) -> Any:
+    warehouse.resume(statement.table)
+    return {"table": statement.table, "desired": "RUNNING"}
+
+
+def _alter(warehouse: WarehouseApi, statement: s.Alter, progress: Progress) -> Any:
+    return warehouse.alter(statement.table, statement.what, statement.value)
+
+
+def _set_immutable(warehouse: WarehouseApi, statement: s.SetImmutable, progress: Progress) -> Any:
+    return warehouse.immutable(statement.table, statement.before, progress=progress)
+
+
+def _apply(warehouse: WarehouseApi, statement: s.Apply, progress: Progress) -> Any:
+    return warehouse.apply(blue_green=statement.blue_green, dry_run=statement.dry_run, progress=progress)
+
+
+def _create(warehouse: WarehouseApi, statement: s.Create, progress: Progress) -> Any:
+    from headrace.spec import edit
+
+    made = partial(edit.create, text=statement.text, or_alter=statement.or_alter)
+    return warehouse.apply(made, progress=progress)
+
+
+def _alter_query(warehouse: WarehouseApi, statement: s.AlterQuery, progress: Progress) -> Any:
+    from headrace.spec import edit
+
+    return warehouse.apply(
+        lambda project: edit.with_query(project, project.table(statement.table).name, statement.query),
+        progress=progress,
+    )
+
+
+def _drop(warehouse: WarehouseApi, statement: s.Drop, progress: Progress) -> Any:
+    from headrace.spec import edit
+
+    if (table := statement.table) is None:
+        return ApplyResult(dry_run=False, tables=[])
+    return warehouse.apply(lambda project: edit.drop(project, project.table(table).name), progress=progress)
+
+
+def _rollback(warehouse: WarehouseApi, statement: s.Rollback, progress: Progress) -> Any:
+    return warehouse.rollback(statement.table, progress=progress)
+
+
+def _rewind(warehouse: WarehouseApi, statement: s.Rewind, progress: Progress) -> Any:
+    return warehouse.rewind(
+        statement.table,
+        statement.to,
+        cascade=statement.cascade,
+        dry_run=statement.dry_run,
+        progress=progress,
+    )
+
+
+def _load(warehouse: WarehouseApi, statement: s.LoadSource, progress: Progress) -> Any:
+    return warehouse.load(statement.source, progress=progress)
+
+
+def _refresh(warehouse: WarehouseApi, statement: s.Refresh, progress: Progress) -> Any:
+    start, end = _ends(statement.labels)
+    if statement.cascade:
+        return warehouse.cascade(statement.table, start, end, dry_run=statement.dry_run, progress=progress)
+    return warehouse.refresh(statement.table, start, end, progress=progress)
+
+
+def _refresh_new(warehouse: WarehouseApi, statement: s.RefreshNew, progress: Progress) -> Any:
+    return warehouse.refresh_new(statement.table, statement.turn, progress=progress)
+
+
+def _verify(warehouse: WarehouseApi, statement: s.Verify, progress: Progress) -> Any:
+    start, end = _ends(statement.labels)
+    return warehouse.verify(
+        list(statement.tables) or None,
+        start=start,
+        end=end,
+        source=statement.source,
+        repair=statement.repair,
+        progress=progress,
+    )
+
+
+def _check(warehouse: WarehouseApi, statement: s.Check, progress: Progress) -> Any:
+    start, end = _ends(statement.labels)
+    return warehouse.check(statement.table, start=start, end=end, progress=progress)
+
+
+def _ends(labels: s.Labels | None) -> tuple[str, str] | tuple[None, None]:
+    return (labels.start, labels.end) if labels else (None, None)
+
+
+@dataclass(frozen=True)
+class Handler:
+    """
+    Args:
+        lane: the workers that run the statement.
+        run: what it does: an `Outcome`, or what becomes one as JSON.
+    """
+
+    lane: Lane
+    run: Callable[[WarehouseApi, Any, Progress], Any]
+
+
+HANDLERS: Mapping[type[Any], Handler] = {
+    s.Select: Handler("reads", _select),
+    s.Changes: Handler("reads", _changes),
+    s.ShowDeadLetters: Handler("reads", _show_dead_letters),
+    s.ShowTables: Handler("control", _show_tables),
+    s.ShowPartitions: Handler("control", _show_partitions),
+    s.ShowReaders: Handler("control", _show_readers),
+    s.ShowWorkflows: Handler("control", _show_workflows),
+    s.DropReader: Handler("control", _drop_reader),
+    s.Describe: Handler("control", _describe),
+    s.Explain: Handler("control", _explain),
+    s.Suspend: Handler("control", _suspend),
+    s.Resume: Handler("control", _resume),
+    s.Alter: Handler("control", _alter),
+    s.SetImmutable: Handler("jobs", _set_immutable),
+    s.Create: Handler("jobs", _create),
+    s.AlterQuery: Handler("jobs", _alter_query),
+    s.Rollback: Handler("jobs", _rollback),
+    s.Drop: Handler("jobs", _drop),
+    s.Apply: Handler("jobs", _apply),
+    s.Rewind: Handler("jobs", _rewind),
+    s.LoadSource: Handler("jobs", _load),
+    s.Refresh: Handler("jobs", _refresh),
+    s.RefreshNew: Handler("jobs", _refresh_new),
+    s.Verify: Handler("jobs", _verify),
+    s.Check: Handler("jobs", _check),
+}
+
+
 def lane(statement: s.ParsedStatement) -> Lane:
     """The workers that run the statement."""
-    match statement:
-        case s.Select() | s.Changes() | s.ShowDeadLetters():
-            return "reads"
-        case s.Refresh() | s.RefreshNew() | s.Verify() | s.Check() | s.LoadSource():
-            return "jobs"
-        case s.Create() | s.AlterQuery() | s.Rollback() | s.Drop() | s.Apply():
-            return "jobs"
-        case s.Rewind() | s.SetImmutable():
-            return "jobs"
-        case _:
-            return "control"
+    return HANDLERS[type(statement)].lane
+
+
+def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Progress) -> Outcome:
+    """Run the statement to its end. Raises what the warehouse raises."""
+    answer = HANDLERS[type(statement)].run(warehouse, statement, progress)
+    return answer if isinstance(answer, Outcome) else Outcome(encode(answer))
 
 
 def check_labels(statement: s.ParsedStatement, project: Project) -> None:
@@ -138,90 +317,3 @@ def check_labels(statement: s.ParsedStatement, project: Project) -> None:
             return
     for name in tables:
         label_range(project.table(name), labels.start, labels.end)
-
-
-def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Progress) -> Outcome:
-    """Run the statement to its end. Raises what the warehouse raises."""
-    match statement:
-        case s.Select(sql=sql):
-            return Outcome(rows=warehouse.select(sql))
-        case s.Changes(table=table, start=begin, reader=reader):
-            page = warehouse.changes(table, begin, reader)
-            return Outcome({"after": page.after, "through": page.through, "head": page.head}, page.rows)
-        case s.ShowReaders(table=readers_of):
-            return Outcome(encode(warehouse.readers(readers_of)))
-        case s.DropReader(reader=name, table=table):
-            warehouse.drop_reader(name, table)
-            return Outcome({"table": table, "reader": name})
-        case s.ShowDeadLetters(table=letters_of):
-            return Outcome(encode(warehouse.dead_letters(letters_of)))
-        case s.ShowTables():
-            return Outcome(encode(warehouse.show()))
-        case s.ShowPartitions(table=table):
-            return Outcome(encode(warehouse.partitions(table)))
-        case s.Describe(table=table):
-            return Outcome(encode(warehouse.describe(table)))
-        case s.Explain(table=table, history=history):
-            return Outcome(encode(warehouse.explain(table, history=history)))
-        case s.Suspend(table=table):
-            warehouse.suspend(table)
-            return Outcome({"table": table, "desired": "SUSPENDED"})
-        case s.Resume(table=table):
-            warehouse.resume(table)
-            return Outcome({"table": table, "desired": "RUNNING"})
-        case s.Alter(table=table, what=what, value=value):
-            return Outcome(encode(warehouse.alter(table, what, value)))
-        case s.SetImmutable(table=table, before=before):
-            return Outcome(encode(warehouse.immutable(table, before, progress=progress)))
-        case s.Apply(dry_run=dry_run, blue_green=aside):
-            return Outcome(encode(warehouse.apply(blue_green=aside, dry_run=dry_run, progress=progress)))
-        case s.Drop(table=None):
-            return Outcome(encode(ApplyResult(dry_run=False, tables=[])))
-        case s.Rollback(table=table):
-            return Outcome(encode(warehouse.rollback(table, progress=progress)))
-        case s.Rewind(table=table, to=to, cascade=cascade, dry_run=dry_run):
-            return Outcome(
-                encode(warehouse.rewind(table, to, cascade=cascade, dry_run=dry_run, progress=progress))
-            )
-        case s.Create() | s.AlterQuery() | s.Drop():
-            edit = partial(_edit, statement)
-            return Outcome(encode(warehouse.apply(edit, progress=progress)))
-        case s.LoadSource(source=source):
-            return Outcome(encode(warehouse.load(source, progress=progress)))
-        case s.Refresh(table=table, labels=labels, cascade=True, dry_run=dry_run):
-            start, end = _ends(labels)
-            return Outcome(encode(warehouse.cascade(table, start, end, dry_run=dry_run, progress=progress)))
-        case s.Refresh(table=table, labels=labels):
-            start, end = _ends(labels)
-            return Outcome(encode(warehouse.refresh(table, start, end, progress=progress)))
-        case s.RefreshNew(table=table, turn=turn):
-            return Outcome(encode(warehouse.refresh_new(table, turn, progress=progress)))
-        case s.ShowWorkflows():
-            return Outcome(encode(warehouse.workflows()))
-        case s.Verify(tables=tables, labels=labels, source=source, repair=repair):
-            start, end = _ends(labels)
-            found = warehouse.verify(
-                list(tables) or None, start=start, end=end, source=source, repair=repair, progress=progress
-            )
-            return Outcome(encode(found))
-        case s.Check(table=table, labels=labels):
-            start, end = _ends(labels)
-            return Outcome(encode(warehouse.check(table, start=start, end=end, progress=progress)))
-
-
-def _edit(statement: s.Create | s.AlterQuery | s.Drop, project: Project) -> Edit:
-    """What the statement makes of the table's file."""
-    from headrace.spec import edit
-
-    match statement:
-        case s.Create(text=text, or_alter=or_alter):
-            return edit.create(project, text, or_alter=or_alter)
-        case s.AlterQuery(table=table, query=query):
-            return edit.with_query(project, project.table(table).name, query)
-        case s.Drop(table=table):
-            assert table is not None
-            return edit.drop(project, project.table(table).name)
-
-
-def _ends(labels: s.Labels | None) -> tuple[str, str] | tuple[None, None]:
-    return (labels.start, labels.end) if labels else (None, None)

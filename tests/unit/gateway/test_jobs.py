@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from gateway_support import PATIENCE, wait_until
 
 from headrace.errors import TerminalError, TransientError, UnknownName
 from headrace.gateway import statements as s
-from headrace.gateway.execution import Outcome
+from headrace.gateway.execution import HANDLERS, Outcome
 from headrace.gateway.jobs import WORKERS, Jobs, TooBusy
 from headrace.gateway.rows import ResultRows
 from headrace.progress import Progress
@@ -302,3 +303,8 @@ def test_many_clients_at_once(start: Start) -> None:
 
     with ThreadPoolExecutor(max_workers=16) as pool:
         assert all(pool.map(client, range(100)))
+
+
+def test_every_statement_has_its_handler() -> None:
+    assert set(HANDLERS) == set(get_args(s.ParsedStatement))
+    assert {handler.lane for handler in HANDLERS.values()} == set(WORKERS)

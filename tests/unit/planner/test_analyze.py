@@ -1,4 +1,4 @@
-"""Modes, flows and backfills of a project, and the plans of the repository's own layers."""
+"""Modes and flows of a project, and the plans of the repository's own layers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 from planner_support import write_table
 from repository import ROOT
 
-from headrace.errors import TerminalError
 from headrace.planner import analyze
 from headrace.planner.lint import lint
-from headrace.planner.policy.backfill import plan_backfill
 from headrace.planner.policy.flows import FlowPlan, group
 from headrace.planner.policy.modes import refresh_mode, refresh_modes
 from headrace.spec import Project, load_project
@@ -96,25 +94,6 @@ def test_flows_are_the_connected_continuous_tables(tmp_path: Path) -> None:
         FlowPlan("dws_d", (name("dws.d"),), (), (name("dwd.b"),)),
         FlowPlan("dws_y", (name("dws.y"),), (), (name("stg.x"),)),
     ]
-
-
-def test_backfill_says_what_it_will_do(tmp_path: Path) -> None:
-    found = project(tmp_path)
-    plan = plan_backfill(found.table("dwd.b"), ["2024010100", "2024010101"], found)
-    assert (plan.start, plan.end, plan.upstreams) == ("2024010100", "2024010101", (name("stg.a"),))
-    assert plan.downstream == ((name("dws.c"), "recompute"), (name("dws.d"), "recompute"))
-    assert plan.statements == (
-        "SET start_date = '2024010100', end_date = '2024010101'",
-        "INSERT OVERWRITE dwd.b PARTITION (logdate: '2024010100' … '2024010101', 2 partitions)\n"
-        "SELECT id, logdate FROM stg.a",
-    )
-
-
-def test_backfill_needs_partitions(tmp_path: Path) -> None:
-    found = project(tmp_path)
-    whole = write_table(tmp_path, "SELECT id FROM dwd.b", key="id", name="dws.e", partition=None)
-    with pytest.raises(TerminalError, match=r"e\.sql: `dws\.e` is not partitioned"):
-        plan_backfill(whole, ["2024010100"], found)
 
 
 def test_plans_of_the_reference_project() -> None:
