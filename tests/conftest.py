@@ -23,6 +23,21 @@ JIT = {"Invocation": 20_000, "MinInvocation": 2_400, "Compile": 60_000, "BackEdg
 os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join(f"-XX:Tier4{k}Threshold={v}" for k, v in JIT.items()))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--long", action="store_true", default=os.environ.get("CI") == "true", help="run the long tests, too"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests, unless all are to run or one was named."""
+    if config.getoption("--long") or any("::" in argument for argument in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
 STACKS = ("tests/spark/", "tests/chain/")
 """Folders whose tests share one Spark session, or one running stack."""
 
@@ -40,16 +55,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The warehouse server's own Spark configuration, without its Spark Connect endpoint."""
     from headrace.engine.spark import class_archive
     from headrace.engine.spark.session import build_session
+    from headrace.services import runtime
     from headrace.settings import Settings
 
     project: Path = tmp_path_factory.mktemp("spark")
     settings = Settings(project=project, data=project, driver_memory="2g")
     settings.state.mkdir()
-    class_archive.renew(settings, print)  # as before a server starts
+    runtime.ensure(settings.home)
+    if pytestconfig.getoption("--long"):  # as before a server starts
+        class_archive.renew(settings, print)
     session = build_session(settings, connect=False)
     session.sparkContext.setLogLevel("ERROR")
     yield session

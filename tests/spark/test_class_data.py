@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
 def test_the_jvm_reads_the_archive_that_was_made_for_it(spark: SparkSession) -> None:
     made = archive(Settings(project=ROOT))

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+STATE = ROOT / ".headrace"
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 
@@ -21,31 +22,43 @@ class SetupFailed(Exception):
     """The message says what to do."""
 
 
-def main(stamp: str) -> int:
-    """Set up unless another process did so meanwhile, then write the stamp that `./headrace` compares."""
-    state = ROOT / ".headrace"
-    state.mkdir(exist_ok=True)
-    with (state / "setup.lock").open("w") as lock:
+def main(stamp: str, stage: str) -> int:
+    """Set up unless another process did so meanwhile, then write the stamp that `./headrace` compares.
+
+    Args:
+        stage: `packages` for what Python needs, `everything` for the JVM's artifacts as well.
+    """
+    STATE.mkdir(exist_ok=True)
+    with (STATE / "setup.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             _say("another process is setting up; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        written = state / "setup.stamp"
-        if written.is_file() and written.read_text() == stamp and PYTHON.exists():
-            return 0
         try:
-            _need_java()
-            _virtual_environment()
-            _packages()
-            _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
-            _say("making a class data archive, with which the warehouse starts faster")
-            _run("the class data archive", [PYTHON, "-m", "headrace.engine.spark.class_archive"])
+            if stage == "everything" and not _done("everything", stamp):
+                _need_java()
+            if not _done("packages", stamp):
+                _virtual_environment()
+                _packages()
+                _stamp("packages").write_text(stamp)
+            if stage == "everything" and not _done("everything", stamp):
+                _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
+                _say("making a class data archive, with which the warehouse starts faster")
+                _run("the class data archive", [PYTHON, "-m", "headrace.engine.spark.class_archive"])
+                _stamp("everything").write_text(stamp)
         except SetupFailed as error:
             print(f"headrace: {error}", file=sys.stderr)
             return 1
-        written.write_text(stamp)
     return 0
+
+
+def _stamp(stage: str) -> Path:
+    return STATE / f"{stage}.stamp"
+
+
+def _done(stage: str, stamp: str) -> bool:
+    return _stamp(stage).is_file() and _stamp(stage).read_text() == stamp and PYTHON.exists()
 
 
 def _need_java() -> None:
@@ -117,4 +130,4 @@ def _say(message: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], sys.argv[2]))

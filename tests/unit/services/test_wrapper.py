@@ -73,7 +73,7 @@ def test_once_set_up_it_hands_over_at_once(clone: Path, tools: Path) -> None:
         subprocess.run(["cksum"], input=joined, capture_output=True, check=True).stdout.decode().strip()
     )
     for name, text in {
-        ".headrace/setup.stamp": f"{clone}\n{checksum}\nhome=",
+        ".headrace/everything.stamp": f"{clone}\n{checksum}\nhome=",
         ".venv/bin/python": "#!/bin/sh\n",
         ".venv/bin/headrace": '#!/bin/sh\nfor argument do echo "<$argument>"; done\n',
     }.items():
