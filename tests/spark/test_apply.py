@@ -17,9 +17,11 @@ from orders_chain import HOURS, LAYERS, RANGE, nine_orders
 from headrace.catalog import Catalog
 from headrace.declared import deployed_tables
 from headrace.engine.compaction.compaction import compact
+from headrace.engine.statements import assemble as assembling
 from headrace.engine.statements.apply import Apply, steps
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.statements.blue_green import Green
+from headrace.engine.supervisor.schedule import outdated
 from headrace.engine.table.immutable import protect
 from headrace.engine.table.table import Registry
 from headrace.errors import ConstraintViolated, NeedsResync, TerminalError, TransientError
@@ -241,6 +243,42 @@ def test_what_leaves_rows_as_they_are_touches_none(applying: Applying) -> None:
     assert result.tables[0].what == ["FRESHNESS"]
     assert {str(t.name): t.store.version for t in applying.warehouse.registry} == before
     assert applying.apply().tables == []
+
+
+def test_a_comment_in_a_query_is_no_change(applying: Applying) -> None:
+    before = {str(t.name): t.store.version for t in applying.warehouse.registry}
+    text = LAYERS["dws/by_user"].replace("SELECT", "-- by whom\nSELECT", 1)
+    assert applying.apply({"dws/by_user": text}).tables == []
+    applying.warehouse.step()
+    assert {str(t.name): t.store.version for t in applying.warehouse.registry} == before
+
+
+def test_a_constraint_that_keeps_rows_is_in_force_and_nothing_is_computed_again(applying: Applying) -> None:
+    before = {str(t.name): t.store.version for t in applying.warehouse.registry}
+    text = LAYERS["dws/by_user"].replace(
+        "hour))", "hour), CONSTRAINT few EXPECT (cnt < 3) ON VIOLATION WARN)", 1
+    )
+    result = applying.apply({"dws/by_user": text})
+    assert told(result) == {BY_USER: ("PROPERTIES", False)}
+    assert {str(t.name): t.store.version for t in applying.warehouse.registry} == before
+    assert "few" in {c.name for c in applying.warehouse.table(BY_USER).spec.constraints}
+    applying.goes_on()
+
+
+def test_a_store_of_an_earlier_version_is_of_the_same_text(
+    harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembling, "template_hash", assembling.former_template)
+    warehouse = nine_orders(harness(CHAIN))
+    monkeypatch.undo()
+    templates = {t.name: t.template for t in warehouse.registry}
+    warehouse.open()
+    assert all(t.template != templates[t.name] for t in warehouse.registry)
+    assert [outdated(t) for t in warehouse.registry] == [None] * len(templates)
+    warehouse.source.put("orders", order_id=2, user_id=1, amount="20.50", hour=HOURS[0])
+    warehouse.step()
+    warehouse.assert_parity()
+    assert {t.store.commit.template for t in warehouse.registry} == {t.template for t in warehouse.registry}
 
 
 def test_a_dry_run_changes_nothing(applying: Applying) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -14,6 +13,7 @@ from sqlglot import exp
 from headrace.orchestration.lineage import asset_key, deps_of
 from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, partitions_of, period_of
 from headrace.spec.alteration import freshness_text
+from headrace.spec.identity import digest, label_identity, rows_identity
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
 from headrace.spec.partitions.completion import RunMode
 
@@ -68,11 +68,8 @@ def source_spec(source: SourceTable, connector: Mapping[str, str]) -> dg.AssetSp
 
 
 def code_version(spec: TableSpec) -> str:
-    """Changes with what decides the rows: query, key, partitions, and constraints that drop or stop rows."""
-    query = spec.query_ast.sql(dialect="spark", normalize=True, comments=False)
-    constraints = [(c.name, c.expression, c.on_violation.value) for c in spec.constraints]
-    decisive = (query, spec.primary_key, spec.partitioned_by, spec.partition_format, constraints)
-    return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
+    """Changes with what decides the rows and their partitions, and with nothing else."""
+    return digest(rows_identity(spec), label_identity(spec))
 
 
 def _freshness_policy(

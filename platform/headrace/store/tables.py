@@ -50,10 +50,17 @@ LABELS_LIMIT = 1_000
 
 
 class StoredTable:
-    """One materialized table on disk. One writer, many readers; thread-safe."""
+    """One materialized table on disk. One writer, many readers; thread-safe.
 
-    def __init__(self, name: TableName, root: Path, schema: TableSchema) -> None:
+    Args:
+        known_as: other hashes that records may have of this table's definition, and its template.
+    """
+
+    def __init__(
+        self, name: TableName, root: Path, schema: TableSchema, known_as: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
+        self.known_as = known_as or {}
         self.schema = schema
         self.root = root / name.layer / name.table
         self.changelog = Changelog(self.root / "changelog", schema)
@@ -96,6 +103,10 @@ class StoredTable:
     def tail_rows(self) -> int:
         return len(self._tail)
 
+    def known(self, commit: Commit) -> Commit:
+        """The record with the template by which the definition is known now."""
+        return replace(commit, template=self.known_as.get(commit.template, commit.template))
+
     def create(self, template: str, definition: str = "", immutable_before: str = "") -> None:
         """Create both Delta tables where they do not exist; the snapshot's properties say what they are."""
         create(self, template, immutable_before)
@@ -115,7 +126,7 @@ class StoredTable:
             found = latest(self.changelog.path)
             if found is None:
                 raise FileNotFoundError(f"{self.changelog.path} does not exist")
-            commit, pin, tail, cold = found[1], self.snapshot.newest(), Tail(self.schema), -1
+            commit, pin, tail, cold = self.known(found[1]), self.snapshot.newest(), Tail(self.schema), -1
             self.changelog.rewinds = commit.rewinds
             self.watermark.move(commit.version, commit.watermark_ms)
             self.changelog.refresh()

@@ -123,7 +123,7 @@ def test_code_version_ignores_layout_and_sees_the_query(project: Path) -> None:
         return next(s.code_version for s in specs if s.key == dg.AssetKey(["dws", "user_total"]))
 
     path, before = project / "layers/dws/user_total.sql", version()
-    path.write_text(path.read_text().replace("SELECT user_id,", "-- a remark\nselect  user_id,"))
+    path.write_text(path.read_text().replace("SELECT user_id,", "-- a remark\nSELECT  user_id,"))
     assert version() == before
     path.write_text(path.read_text().replace("COUNT(*)", "COUNT(order_id)"))
     assert version() != before

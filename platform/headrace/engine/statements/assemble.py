@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,6 +20,7 @@ from headrace.planner.sql.state import State
 from headrace.planner.strategies import Weighted
 from headrace.sources.postgres import SourceSchema
 from headrace.spec import Project
+from headrace.spec.identity import digest, rows_identity
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.spec.sql.columns import check_columns
 from headrace.spec.sql.extension import with_columns
@@ -68,14 +68,16 @@ def assemble(
         schema = TableSchema(
             columns[spec.name], keys[spec.name], spec.partition_column, source is not None, hidden
         )
-        store = StoredTable(spec.name, warehouse, schema)
+        template = template_hash(extended, schema)
+        known_as = {former_template(extended, schema): template}
+        store = StoredTable(spec.name, warehouse, schema, known_as)
         registry.tables[spec.name] = Table(
             spec,
             plan,
             mode,
             reason,
             store,
-            template_hash(extended, schema),
+            template,
             source,
             effective_freshness(spec, project)[0],
             extended=extended if hidden else None,
@@ -139,10 +141,14 @@ def _lint(
 
 
 def template_hash(spec: TableSpec, schema: TableSchema) -> str:
-    """Hash of what decides a table's rows: query, key, partition, columns, row-removing constraints."""
+    """Hash of what decides a table's rows: what is declared, and the columns that Spark makes of it."""
+    return digest(rows_identity(spec), schema.columns, schema.key, schema.partition)
+
+
+def former_template(spec: TableSpec, schema: TableSchema) -> str:
+    """`template_hash` as records have it from before comments and white space in texts were told apart."""
     removing = [(c.name, c.expression) for c in spec.constraints if c.on_violation.removes_rows]
-    parts = (spec.query.split(), schema.columns, schema.key, schema.partition, removing)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    return digest(spec.query.split(), schema.columns, schema.key, schema.partition, removing)
 
 
 def _query_columns(

@@ -110,7 +110,7 @@ class Rewind:
         store = table.store
         entries = {entry.commit.version: entry for entry in recorded(store.root)}
         head = store.commit
-        past = [_past(e.at, e.commit) for v, e in sorted(entries.items()) if v < head.version]
+        past = [_past(e.at, store.known(e.commit)) for v, e in sorted(entries.items()) if v < head.version]
         records = {v: e.commit for v, e in entries.items() if v < head.version} | {head.version: head}
         if head.version:
             at = entries[head.version].at if head.version in entries else datetime.now(UTC)

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from headrace.planner.policy.modes import Lineage
 from headrace.spec.alteration import freshness_text
+from headrace.spec.identity import rows_identity
 from headrace.spec.model import TableName, TableSpec, Violation
 from headrace.spec.partitions.completion import RunMode
 
@@ -42,23 +43,13 @@ class TableChange:
     downstream: tuple[TableName, ...] = ()
 
 
-def logic(spec: TableSpec) -> dict[str, object]:
-    """What decides a table's rows, and how they are told apart, by name. Layout of the text does not."""
-    return {
-        "query": spec.query.split(),
-        "PRIMARY KEY": spec.primary_key,
-        "PARTITIONED BY": spec.partitioned_by,
-        "constraints that remove rows": _constraints(spec, removing=True),
-    }
-
-
 def properties(spec: TableSpec) -> dict[str, object]:
     """What of a declaration leaves the rows as they are, by name."""
     return {
         "FRESHNESS": freshness_text(spec.freshness),
         "REFRESH_MODE": spec.refresh_mode,
         "REFRESH_POLICY": spec.refresh_policy,
-        "constraints": _constraints(spec, removing=False),
+        "constraints": _constraints(spec),
         "START_MODE": spec.start,
         "IMMUTABLE WHERE": spec.immutable_before,
         "COMMENT": spec.comment,
@@ -66,8 +57,8 @@ def properties(spec: TableSpec) -> dict[str, object]:
     }
 
 
-def _constraints(spec: TableSpec, *, removing: bool) -> list[tuple[str, str, Violation]]:
-    found = [c for c in spec.constraints if c.on_violation.removes_rows == removing]
+def _constraints(spec: TableSpec) -> list[tuple[str, str, Violation]]:
+    found = [c for c in spec.constraints if not c.on_violation.removes_rows]
     return [(c.name, c.expression, c.on_violation) for c in found]
 
 
@@ -86,7 +77,7 @@ def change_of(before: TableSpec | None, spec: TableSpec, project: Lineage) -> Ta
     """
     if before is None:
         return TableChange(spec.name, ChangeKind.ADDED)
-    if what := _different(logic(before), logic(spec)):
+    if what := _different(rows_identity(before), rows_identity(spec)):
         what += _different(properties(before), properties(spec))
         return TableChange(spec.name, ChangeKind.LOGIC, what, readers(spec.name, project))
     what = _different(properties(before), properties(spec))

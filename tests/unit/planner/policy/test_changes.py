@@ -48,6 +48,12 @@ def edit(tmp_path: Path) -> Edit:
     return replace
 
 
+@pytest.mark.parametrize("new", ["amount > 0 -- paid", "/* paid\n only */ amount\n  > 0"])
+def test_a_comment_or_another_layout_is_no_change(edit: Edit, new: str) -> None:
+    deployed = edit("", "", "").tables
+    assert changes(deployed, edit("dwd/paid", "amount > 0", new)) == []
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "kind", "what"),
     [
