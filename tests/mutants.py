@@ -1,0 +1,164 @@
+"""The mutation check: each guard of the engine is switched off once, and a named test must notice.
+
+    .venv/bin/python tests/mutants.py [NAME…]
+
+Every mutant is a copy of the tree with one piece of text replaced. Exit code 1 where one survives, where a text is
+not found, or where a test fails without any mutation. `tests/unit/test_mutants.py` holds the texts to the tree.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("platform", "tests", "layers", "deploy", "pyproject.toml", "benchmarks")
+LIMIT = 600
+"""Seconds for the tests of one mutant."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """
+    Args:
+        file: below `platform/headrace`.
+        text: what is replaced; it stands in the file exactly once.
+        tests: at least one of them must fail.
+    """
+
+    name: str
+    file: str
+    text: str
+    replacement: str
+    tests: tuple[str, ...]
+
+
+MUTANTS = (
+    Mutant(
+        "sequence guard: an event that is older than the row is applied",
+        "engine/ingest/driver.py",
+        "if sequence(generation, e.lsn) > was.sequence)",
+        "if sequence(generation, e.lsn) is not None)",
+        ("tests/spark/test_ingest.py::test_a_late_event_loses_and_a_tombstone_blocks_resurrection",),
+    ),
+    Mutant(
+        "frontier check: what is committed is applied again",
+        "engine/ingest/driver.py",
+        "fresh = [e for e in events if not covers(done, e.topic, e.partition, e.offset)]",
+        "fresh = list(events)",
+        ("tests/spark/test_ingest.py::test_a_batch_read_twice_is_below_the_frontier",),
+    ),
+    Mutant(
+        "tombstones: a deleted row comes back",
+        "engine/ingest/driver.py",
+        "for k, s in table.store.deletes.find(absent).items() if absent else ():",
+        "for k, s in ():",
+        ("tests/spark/test_ingest.py::test_a_tombstone_blocks_after_compaction_and_restart",),
+    ),
+    Mutant(
+        "accounting: duplicates are not counted",
+        "engine/ingest/driver.py",
+        "accounting.duplicate += len(change.events) - live",
+        "accounting.duplicate += 0",
+        ("tests/spark/test_ingest.py::test_a_late_event_loses_and_a_tombstone_blocks_resurrection",),
+    ),
+    Mutant(
+        "transaction gate: half a transaction passes",
+        "engine/ingest/gate.py",
+        "ready, self._held = divide(data, waiting)",
+        "ready, self._held = divide(data, set())",
+        ("tests/unit/engine/ingest/test_gate.py::test_a_transaction_waits_for_its_other_table",),
+    ),
+    Mutant(
+        "lease: two writers hold it",
+        "store/lease.py",
+        "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        ("tests/unit/store/test_lease.py",),
+    ),
+    Mutant(
+        "commit conflict: a foreign commit is taken for an own one",
+        "store/changelog.py",
+        'elif record is None or record.mode != "maintenance":',
+        "elif False:",
+        ("tests/unit/store/delta/test_files.py::test_a_foreign_commit_stops_the_table",),
+    ),
+    Mutant(
+        "immutable bound: closed partitions change",
+        "engine/table/immutable.py",
+        "if not bound or column is None:",
+        "if True:",
+        ("tests/spark/test_immutable.py::test_changes_of_immutable_partitions_are_left_out",),
+    ),
+    Mutant(
+        "identity of rows: a changed query is no change",
+        "spec/identity.py",
+        '"query": words(spec.query),',
+        '"query": (),',
+        ("tests/unit/planner/policy/test_changes.py",),
+    ),
+)
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the tree."""
+    tree = folder / "tree"
+    tree.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tree / name)
+    return tree
+
+
+def mutate(tree: Path, mutant: Mutant) -> None:
+    path = tree / "platform" / "headrace" / mutant.file
+    text = path.read_text()
+    if text.count(mutant.text) != 1:
+        raise SystemExit(f"{mutant.file}: the text of the mutant `{mutant.name}` is not there exactly once")
+    path.write_text(text.replace(mutant.text, mutant.replacement))
+
+
+def passes(tree: Path, tests: Sequence[str]) -> bool:
+    """Whether all of these tests pass in this tree."""
+    home = os.environ.get("HEADRACE_HOME", str(ROOT / ".headrace" / "runtime"))
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree / "platform"), "HEADRACE_HOME": home},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    if run.returncode not in (0, 1):
+        raise SystemExit(f"the tests {tests} did not run:\n{run.stdout[-3000:]}{run.stderr[-1000:]}")
+    return run.returncode == 0
+
+
+def main(names: Sequence[str]) -> int:
+    """Check those whose names begin with one of `names`, or all."""
+    chosen = [m for m in MUTANTS if not names or m.name.startswith(tuple(names))]
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        if not passes(copied(Path(folder)), sorted({test for m in chosen for test in m.tests})):
+            raise SystemExit("the tests fail without any mutation")
+    alive = 0
+    for mutant in chosen:
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+            tree = copied(Path(folder))
+            mutate(tree, mutant)
+            survived = passes(tree, mutant.tests)
+        alive += survived
+        told = "SURVIVED" if survived else "killed"
+        print(f"{told:9}{time.monotonic() - begun:6.1f} s  {mutant.name}", flush=True)
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
