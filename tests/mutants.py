@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/mutants.py [NAME…]
 
-Every mutant is a copy of the tree with one piece of text replaced. Exit code 1 where one survives, where a text is
-not found, or where a test fails without any mutation. `tests/unit/test_mutants.py` holds the texts to the tree.
+Every mutant is a copy of the tree with one piece of text replaced. Exit code 1 where one survives, where a
+text is not found, or where a test fails without any mutation. `tests/unit/test_mutants.py` looks for them.
 """
 
 from __future__ import annotations
