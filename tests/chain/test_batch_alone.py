@@ -16,6 +16,8 @@ from headrace.gateway.errors import StatementFailed
 from headrace.results import ParityResult
 from headrace.spec import load_project
 
+pytestmark = pytest.mark.long
+
 MINUTES, TABLE, READER = "dwd.order_minutes", "dws.minute_alone", "dws.minute_total"
 OFFLINE = "'run.mode' = 'offline', "
 RECENT = f"{datetime.now(UTC) - timedelta(minutes=5):%Y-%m-%d %H:%M:%S}Z"

@@ -27,6 +27,8 @@ from headrace.spec import load_project
 from headrace.store.record.commits import latest
 from headrace.store.schema import KIND, ORIGIN, VERSION
 
+pytestmark = pytest.mark.long
+
 STG = ("stg.users", "stg.products", "stg.orders", "stg.order_items", "stg.page_words")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import psycopg
+import pytest
 from chain_support import eventually
 from deltalake import DeltaTable
 from running_shop import Shop
@@ -12,6 +13,8 @@ from running_shop import Shop
 from headrace.spec import load_project
 from headrace.store.creation import WATERMARK
 from headrace.store.record.commits import latest
+
+pytestmark = pytest.mark.long
 
 TABLE = "dws.orders_minute"
 MINUTE = "date_format(created_at, 'yyyyMMddHHmm')"

@@ -19,7 +19,8 @@ from headrace.demo.stage import WATCHED
 from headrace.results import AlterResult, ParityResult, RefreshResult, State, Statement, TableStatus
 from headrace.settings import Settings
 
-pytestmark = pytest.mark.chain
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[2]
 HISTORY = pa.table({"_origin": pa.array(["stream"])})
 

@@ -13,6 +13,8 @@ from headrace.gateway.client import StatementFailed
 from headrace.results import AlterResult
 from headrace.services.catalogue import SERVICES
 
+pytestmark = pytest.mark.long
+
 REPORT = "dws.gmv_hour"
 COMPARED = "dws.gmv_compared"
 READ = "dwd.orders"

@@ -12,6 +12,8 @@ from headrace.errors import HeadraceError
 from headrace.results import ParityResult, RewindResult
 from headrace.services.catalogue import SERVICES
 
+pytestmark = pytest.mark.long
+
 TABLE, READ, LAST = "stg.page_words", "dwd.partition_word_count", "dws.partition_word_count"
 """The shortest chain that begins with a topic: each of its tables is written and compared several times."""
 

@@ -130,6 +130,7 @@ def test_snapshot_and_changes_reach_the_topic(services: Services, connector: Con
         eventually("the truncation", lambda: events()[-1].op == "t")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", ["kafka", "connect", "postgres"])
 def test_a_killed_service_comes_back_with_its_state(stack: Stack, killed: str) -> None:
     settings = stack.settings
@@ -181,6 +182,7 @@ def test_another_stack_on_the_same_ports_is_refused(stack: Stack, tmp_path: Path
     assert processes.marked(tmp_path / "state") == []
 
 
+@pytest.mark.long
 def test_a_service_that_does_not_stay_up_shows_its_log(stack_settings: Settings, tmp_path: Path) -> None:
     ports = dict(zip(["kafka_port", "kafka_controller_port"], free_ports(2), strict=True))
     broken = stack_settings.model_copy(update={"data": tmp_path, "kafka_memory": "1k", **ports})
@@ -198,6 +200,7 @@ def test_a_service_that_does_not_stay_up_shows_its_log(stack_settings: Settings,
     assert "`headrace up` again" in message
 
 
+@pytest.mark.long
 def test_a_killed_supervisor_is_cleaned_up_after_and_down_leaves_nothing(stack: Stack) -> None:
     state = stack.settings.state
     [supervisor] = processes.marked(state, "supervisor")

@@ -14,6 +14,8 @@ from headrace.gateway.errors import StatementRefused
 from headrace.results import ApplyResult
 from headrace.spec import load_project
 
+pytestmark = pytest.mark.long
+
 TABLE, READ, NEIGHBOUR = "dws.user_gmv", "dwd.orders", "dws.user_hour"
 QUERY = "SELECT user_id, sum(amount) AS gmv FROM dwd.orders GROUP BY user_id"
 WIDER = "SELECT user_id, sum(amount) AS gmv, count(*) AS orders FROM dwd.orders GROUP BY user_id"

@@ -63,6 +63,7 @@ def test_killed_between_two_commits_each_change_is_applied_once(shop: Shop) -> N
     shop.check_changelogs()
 
 
+@pytest.mark.long
 def test_killed_under_load_it_goes_on_where_it_was(shop: Shop) -> None:
     with shop.load(seed=4):
         shop.wait_advanced(WATCHED, by=2)
@@ -79,6 +80,7 @@ def test_killed_under_load_it_goes_on_where_it_was(shop: Shop) -> None:
     shop.check_changelogs()
 
 
+@pytest.mark.long
 def test_what_statements_have_set_stays_over_down_and_up(shop: Shop) -> None:
     state = shop.settings.state
     scheduled = "ALTER MATERIALIZED TABLE dws.top_products SET REFRESH_MODE = INCREMENTAL"

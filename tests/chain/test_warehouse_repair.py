@@ -16,6 +16,8 @@ from headrace.results import CascadeResult, ParityResult
 from headrace.store.schema import BACKFILL, ORIGIN
 from headrace.subscription import ChangeBatch, batches
 
+pytestmark = pytest.mark.long
+
 HOURS = "SELECT DISTINCT logdate FROM dws.gmv_hour ORDER BY logdate"
 NO_HOUR = "2020010100"  # long before the shop opened: no load ever writes to it
 
