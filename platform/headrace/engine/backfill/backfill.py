@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -253,20 +253,15 @@ class _Correction:
         """The record of a correction. The frontier is where the stream found nothing more to do."""
         # Rows that came past the topic are by the old text: it goes on after those of the new one.
         anew = bool(head.loaded) and self.offsets is not None
-        return replace(
-            head,
+        return head.next(
+            "backfill" if self.origin == BACKFILL else "stream",
+            self.run_id,
             loaded=head.version + 1 if anew else head.loaded,
             loaded_at=(self.offsets or {}) if anew else head.loaded_at,
             upstreams=self.frontier if self.restart else self.table.reached,
             offsets=head.offsets if self.offsets is None else merge_offsets(head.offsets, self.offsets),
-            mode="backfill" if self.origin == BACKFILL else "stream",
-            decision={},
             complete_through=self.complete_through,
-            version=head.version + 1,
             template=self.table.template,
-            run_id=self.run_id,
-            batch=-1,
-            accounting={},
             immutable_before=(
                 head.immutable_before if self.immutable_before is None else self.immutable_before
             ),

@@ -113,21 +113,13 @@ def _inserted(rows: DataFrame) -> DataFrame:
 def _record(
     head: Commit, table: Table, rows: int, frontier: dict[str, int], offsets: Offsets | None, run_id: str
 ) -> Commit:
-    version = head.version + 1
-    return replace(
-        head,
-        mode="backfill",
-        version=version,
-        loaded=version if offsets else 0,
+    return head.next(
+        "backfill",
+        run_id,
+        loaded=head.version + 1 if offsets else 0,
         loaded_at=offsets or {},
         upstreams=frontier,
         offsets=merge_offsets(head.offsets, offsets or {}),
         template=table.template,
-        run_id=run_id,
-        batch=-1,
-        accounting={},
         rows=rows,
-        kinds=None,
-        partitions=None,
-        decision={},
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -105,13 +105,11 @@ def ingest(
             raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
         head = table.store.commit
         highest = max((sequence(head.generation, e.lsn) for e in found.events), default="")
-        commit = replace(
-            head,
-            mode="stream",
-            version=table.store.version + 1,
+        commit = head.next(
+            "stream",
+            run_id,
             offsets=merge_offsets(done, offsets),
             template=table.template,
-            run_id=run_id,
             batch=batch,
             high=max(head.high, highest),
             source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -191,13 +191,11 @@ def next_commit(
     if not accounting.balanced():
         raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
     head = table.store.commit
-    return replace(
-        head,
-        mode="stream",
-        version=head.version + 1,
+    return head.next(
+        "stream",
+        run_id,
         offsets=merge_offsets(head.offsets, offsets),
         template=table.template,
-        run_id=run_id,
         batch=batch,
         high=max(head.high, sequence(head.generation, summary["lsn"])),
         source_ms=max(head.source_ms, summary["source_ms"]),

@@ -151,16 +151,13 @@ def _advance(
     if not deltas and not first:
         table.covered = reached
         return None
-    commit = Commit(
-        table=str(table.name),
-        mode="stream",
-        version=table.store.version + 1,
+    commit = table.store.commit.next(
+        "stream",
+        run_id,
         upstreams=reached,
         template=table.template,
-        run_id=run_id,
         batch=batch,
         source_ms=max(h.commit.source_ms for h in heads.values()),
-        immutable_before=table.store.commit.immutable_before,
     )
     small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
     place: Place = "driver" if small else "arrow" if _by_arrow(table, deltas) else "cluster"

@@ -194,18 +194,13 @@ def _commit(target: Target, cut: Cut, accounting: Accounting) -> Commit:
     head = table.store.commit
     changed = accounting.inserted + accounting.updated + accounting.deleted
     accounting.events = changed + accounting.unchanged
-    version = head.version + 1
-    return replace(
-        head,
-        mode="stream",
-        version=version,
+    return head.next(
+        "stream",
+        cut.run_id,
         offsets=merge_offsets(head.offsets, cut.offsets),
         template=table.template,
-        run_id=cut.run_id,
-        batch=-1,
         high=max(head.high, cut.sequence(table)),
         source_ms=int(time.time() * 1000),
         accounting=accounting.model_dump(),
-        partitions=None,
-        loaded=version,
+        loaded=head.version + 1,
     )

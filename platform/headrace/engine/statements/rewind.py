@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -216,17 +216,11 @@ def _changes(sessions: Sessions, table: Table, step: Step, keep: Kept) -> DataFr
 def _record(head: Commit, was: Commit, table: Table, run_id: str) -> Commit:
     """The older version's record, as the newest one's."""
     version = head.version + 1
-    return replace(
-        was,
-        mode="rewind",
+    return was.next(
+        "rewind",
+        run_id,
         version=version,
         template=table.template,
-        run_id=run_id,
-        batch=-1,
-        accounting={},
-        decision={},
-        partitions=None,
-        kinds=None,
         rewinds=(*head.rewinds, (version, was.version)),
     )
 

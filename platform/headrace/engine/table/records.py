@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from headrace.engine.table.table import Table
@@ -14,14 +13,4 @@ def note_reached(table: Table, *, run_id: str, **changes: Any) -> None:
     The caller holds the store's `writing`.
     """
     head = table.store.commit
-    record = replace(
-        head,
-        mode="stream",
-        version=head.version + 1,
-        upstreams=table.reached,
-        run_id=run_id,
-        batch=-1,
-        accounting={},
-        decision={},
-    )
-    table.store.note(replace(record, **changes))
+    table.store.note(head.next("stream", run_id, **{"upstreams": table.reached, **changes}))

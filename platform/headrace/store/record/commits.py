@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -87,6 +87,18 @@ class Commit:
     rewinds: Rewinds = ()
     immutable_before: str = ""
     complete_through: str = ""
+
+    def next(self, mode: CommitMode, run_id: str, **what: Any) -> Commit:
+        """The record of the version after this one.
+
+        What the table is stays: frontier, template, bounds, generation. What one commit did begins empty.
+
+        Args:
+            what: other fields that differ.
+        """
+        alone = {"batch": -1, "accounting": {}, "decision": {}, "kinds": None, "partitions": None}
+        known = {"mode": mode, "version": self.version + 1, "run_id": run_id}
+        return replace(self, **{**alone, **known, **what})
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
