@@ -123,7 +123,7 @@ def _alone(settings: Settings, rows: int) -> float:
     connector = of_contender(ConnectorFile.read(file), "debezium")
     [topic] = connector.topics()
     create_topics(settings.kafka_bootstrap, [topic])
-    topics = Topics(settings.kafka_bootstrap)
+    topics = Topics.of(settings.kafka_bootstrap)
 
     def missing() -> str | None:
         count = rows - topics.ends([topic])[topic].get(0, 0)

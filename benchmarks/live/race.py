@@ -134,14 +134,14 @@ class Race:
         else:
             with ConnectClient(self.stack.settings.connect_url) as client:
                 client.put_connector(self.connector)
-        self.score.snapshot = self._right(begun, "after the snapshot", TABLES)
+        self.score.snapshot = self.right(begun, "after the snapshot", TABLES)
 
     def freshness(self, warm_up: float, seconds: float) -> None:
         """Small updates at a steady rate; every changed group is looked for in the commits."""
-        self._updates(warm_up, WARMING)
+        self.updates(warm_up, WARMING)
         processors = busy(self.contender.roots())
         begun = time.time()
-        committed = self._updates(seconds, MEASURED)
+        committed = self.updates(seconds, MEASURED)
         self.score.cores = (busy(self.contender.roots()) - processors) / (time.time() - begun)
         self.score.delays = self._delays(begun, committed, MEASURED)
 
@@ -159,7 +159,7 @@ class Race:
             begun = time.time()
             working = pool.submit(work)
             try:
-                committed = self._updates(seconds, BESIDE)
+                committed = self.updates(seconds, BESIDE)
             finally:
                 over.set()
             working.result()  # raises what a backfill raised
@@ -167,7 +167,7 @@ class Race:
 
     def _delays(self, begun: float, committed: Mapping[int, float], first: int) -> list[float]:
         """From each update's commit to the first commit of `dws_user_hour` that shows it."""
-        self._settled(begun)
+        self.settled(begun)
         wanted = {
             group: committed[order // STRIDE]
             for group, order in self.database.groups().items()
@@ -188,11 +188,11 @@ class Race:
         """Every order at once, through all tables."""
         for _ in range(rounds):
             self.score.updated, committed = self.database.update_all()
-            self.score.bulk.append(self._right(committed, "after an update of all", [DWS]))
+            self.score.bulk.append(self.right(committed, "after an update of all", [DWS]))
             self.tell(f"{self.contender.name}: {self.score.bulk[-1][DWS]:.1f} s")
-        self._right(self.database.remove_some(), "at the end", TABLES)
+        self.right(self.database.remove_some(), "at the end", TABLES)
 
-    def _updates(self, seconds: float, first: int) -> dict[int, float]:
+    def updates(self, seconds: float, first: int) -> dict[int, float]:
         """When each update was committed, by its turn."""
         committed: dict[int, float] = {}
         begun = time.monotonic()
@@ -202,7 +202,7 @@ class Race:
             committed[turn] = self.database.update_some(turn, first=first, count=BATCH)
         return committed
 
-    def _settled(self, since: float) -> dict[str, float]:
+    def settled(self, since: float) -> dict[str, float]:
         """Wait until nothing is committed any more. Seconds from `since` to the last commit of each table."""
         deadline = time.monotonic() + TIMEOUT
         while True:
@@ -216,11 +216,11 @@ class Race:
                 raise TransientError(f"{self.contender.name} is not done after {TIMEOUT:.0f} s: {behind}")
             time.sleep(POLL_SECONDS)
 
-    def _right(self, since: float, when: str, tables: Sequence[str]) -> dict[str, float]:
-        """As `_settled`, and the tables are compared: one that differs still has a while to go on."""
+    def right(self, since: float, when: str, tables: Sequence[str]) -> dict[str, float]:
+        """As `settled`, and the tables are compared: one that differs still has a while to go on."""
         deadline = time.monotonic() + LATE
         while True:
-            taken = self._settled(since)
+            taken = self.settled(since)
             wrong = self._differences(tables)
             if not wrong:
                 return taken

@@ -81,7 +81,7 @@ def run(bench: Bench) -> list[Result]:
         _round(warehouse, queries, known, timed=True)
         if number % COMPACTED_EVERY == 0:
             warehouse.compact(after=0)
-    return _results(queries)
+    return results_of(queries)
 
 
 def _rows(table: Table, name: str) -> pa.Table:
@@ -119,7 +119,7 @@ def _round(
             )
 
 
-def _results(queries: dict[str, Query]) -> list[Result]:
+def results_of(queries: dict[str, Query]) -> list[Result]:
     results = []
     for name, query in sorted(queries.items()):
         results += [

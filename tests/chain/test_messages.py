@@ -26,7 +26,7 @@ def bootstrap(stack: Stack) -> str:
 
 @pytest.fixture
 def topics(bootstrap: str) -> Iterator[Topics]:
-    with closing(Topics(bootstrap)) as found:
+    with closing(Topics.of(bootstrap)) as found:
         yield found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from pathlib import Path
 
@@ -32,3 +33,37 @@ def test_packages_import_downward_only(
 def test_no_folder_is_too_full_to_read(folder: Path) -> None:
     modules = [f.name for f in folder.glob("*.py") if f.name != "__init__.py"]
     assert len(modules) <= MOST_MODULES, sorted(modules)
+
+
+INSIDE = {
+    "engine/flow/test_flow.py",
+    "engine/flow/test_trailing.py",
+    "engine/supervisor/test_supervisor.py",
+    "gateway/test_jobs.py",
+}
+"""Files that still reach into what they test. None joins them."""
+
+UNIT = ROOT / "tests" / "unit"
+OTHERS = {"_TRANSPORT"}
+"""Names of other projects that only look private."""
+
+
+@pytest.mark.parametrize("file", sorted(str(f.relative_to(UNIT)) for f in UNIT.rglob("test_*.py")))
+def test_tests_use_public_names(file: str) -> None:
+    found = private_names(ast.parse((UNIT / file).read_text())) - OTHERS
+    assert bool(found) == (file in INSIDE), sorted(found)
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    """Private attributes of anything but `self`, and private names that are imported or replaced."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            found |= {
+                a.value for a in node.args[1:2] if isinstance(a, ast.Constant) and isinstance(a.value, str)
+            }
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}

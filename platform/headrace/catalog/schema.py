@@ -120,10 +120,10 @@ def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
     connection.execute("PRAGMA synchronous = FULL")
-    _write_ahead(connection)
+    write_ahead(connection)
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
+def write_ahead(connection: sqlite3.Connection) -> None:
     """Switch the file to a write-ahead log. SQLite answers "locked" at once, whatever the busy timeout,
     where another connection makes the same switch at this moment."""
     end = time.monotonic() + _BUSY_SECONDS

@@ -45,7 +45,7 @@ def run(
     with termination_as_interrupt():
         try:
             with GatewayClient(settings) as client, _memory(stack, report):
-                _play(Stage(settings, stack, client, display, report), seconds=seconds)
+                play(Stage(settings, stack, client, display, report), seconds=seconds)
         except KeyboardInterrupt:
             interrupted = True
             report.problems.append("interrupted")
@@ -65,7 +65,7 @@ def run(
     return 0 if report.ok else INTERRUPTED if interrupted else 1
 
 
-def _play(stage: Stage, *, seconds: float) -> None:
+def play(stage: Stage, *, seconds: float) -> None:
     stage.report.versions = versions(stage.settings)
     start_everything(stage)
     with by_the_minute(stage):

@@ -11,19 +11,31 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.errors import NeedsResync, TransientError
 from headrace.store.record.frontier import Offsets
 
-_TIMEOUT = 15.0
+TIMEOUT = 15.0
 _RETRY_SECONDS = 0.1
 _NEW = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 """What a broker says of a partition that was created just now."""
 
 
 class Topics:
-    """Metadata of one Kafka cluster. Thread-safe for the calls made here."""
+    """Metadata of one Kafka cluster. Thread-safe for the calls made here.
 
-    def __init__(self, bootstrap: str) -> None:
+    Args:
+        admin: creates and lists topics; `consumer` tells their ends.
+    """
+
+    def __init__(self, admin: AdminClient, consumer: Consumer) -> None:
+        self._admin = admin
+        self._consumer = consumer
+
+    @classmethod
+    def of(cls, bootstrap: str) -> Topics:
+        """Those of the cluster with these addresses."""
         quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
-        self._admin = AdminClient(quiet)
-        self._consumer = Consumer({**quiet, "group.id": "headrace-metadata", "enable.auto.commit": False})
+        return cls(
+            AdminClient(quiet),
+            Consumer({**quiet, "group.id": "headrace-metadata", "enable.auto.commit": False}),
+        )
 
     def close(self) -> None:
         self._consumer.close()
@@ -31,11 +43,11 @@ class Topics:
     def ensure(self, topics: Iterable[str]) -> None:
         """Create the topics that are missing, with one partition: the order of a table's events is one."""
         try:
-            known = self._admin.list_topics(timeout=_TIMEOUT).topics
+            known = self._admin.list_topics(timeout=TIMEOUT).topics
             missing = [t for t in topics if t not in known]
             created = self._admin.create_topics([NewTopic(t, 1, 1) for t in missing]) if missing else {}
             for future in created.values():
-                future.result(timeout=_TIMEOUT)
+                future.result(timeout=TIMEOUT)
         except KafkaException as error:
             if "TOPIC_ALREADY_EXISTS" not in str(error):
                 raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
@@ -48,7 +60,7 @@ class Topics:
         """The first offset that every partition still holds, and the next one that it will have."""
         marks: dict[str, dict[int, tuple[int, int]]] = {}
         try:
-            known = self._admin.list_topics(timeout=_TIMEOUT).topics
+            known = self._admin.list_topics(timeout=TIMEOUT).topics
             for topic in topics:
                 parts = known[topic].partitions if topic in known else {}
                 marks[topic] = {p: self._watermarks(TopicPartition(topic, p)) for p in parts}
@@ -57,10 +69,10 @@ class Topics:
         return marks
 
     def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
-        deadline = time.monotonic() + _TIMEOUT
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
-                low, high = self._consumer.get_watermark_offsets(partition, timeout=_TIMEOUT)
+                low, high = self._consumer.get_watermark_offsets(partition, timeout=TIMEOUT)
                 return low, high
             except KafkaException as error:
                 if error.args[0].code() not in _NEW or time.monotonic() > deadline:

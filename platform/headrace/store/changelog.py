@@ -85,9 +85,9 @@ class Changelog(Closable):
             tombstones: key columns and `_seq` of deletes whose rows were never held (stg only).
         """
         self.check_open()
-        rows = self._logged(changes, commit, origin)
+        rows = self.logged(changes, commit, origin)
         if tombstones is not None and tombstones.num_rows:
-            rows = pa.concat_tables([rows, self._logged(self._buried(tombstones), commit, TOMBSTONE)])
+            rows = pa.concat_tables([rows, self.logged(self._buried(tombstones), commit, TOMBSTONE)])
         properties = CommitProperties(custom_metadata={"userMetadata": commit.encode()}, max_commit_retries=0)
         for attempt in range(ATTEMPTS):
             table, before = self._delta(), self._seen
@@ -132,7 +132,7 @@ class Changelog(Closable):
                 )
         return found
 
-    def _logged(self, changes: pa.Table, commit: Commit, origin: str) -> pa.Table:
+    def logged(self, changes: pa.Table, commit: Commit, origin: str) -> pa.Table:
         rows = changes.num_rows
         changes = changes.append_column(ORIGIN, pa.array([origin] * rows, pa.string()))
         changes = changes.append_column(VERSION, pa.array([commit.version] * rows, pa.int64()))

@@ -136,7 +136,7 @@ class StoredTable:
             if not self.fits:
                 pin = Pin(pin.delta, commit.version, commit.version)  # nothing to compact
             else:
-                index = self._open_index(pin)
+                index = self.open_index(pin)
                 if self.changelog.count(pin.compacted, commit.version) <= TAIL_LIMIT:
                     tail.load(self.changelog.read(pin.compacted, commit.version), commit.version)
                 else:
@@ -156,7 +156,7 @@ class StoredTable:
         self.retained = self.snapshot.retained = retained
         self.changelog.removed = retained.removed
 
-    def _open_index(self, pin: Pin) -> SnapshotIndex:
+    def open_index(self, pin: Pin) -> SnapshotIndex:
         return SnapshotIndex(
             self.snapshot.path, pin.delta, arrow_schema(self.schema.stored), self.schema.partition
         )
@@ -309,7 +309,7 @@ class StoredTable:
         Args:
             rows: stored columns of the rows of `partitions` (all where None), where the caller has them.
         """
-        index = self._open_index(pin)
+        index = self.open_index(pin)
         if self._index is None:
             index.warm()
         else:

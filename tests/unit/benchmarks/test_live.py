@@ -168,8 +168,8 @@ def test_a_change_is_seen_with_the_first_commit_that_shows_its_group(
         Commit(begun + 12.5, 1, images(*((o, "h") for o in range(1001, 1020)), (1, "h"))),
     ]
     ran = a_race(Commits({DWS: later}), SimpleNamespace(groups=lambda: groups))
-    monkeypatch.setattr(Race, "_updates", lambda self, seconds, first: committed)
-    monkeypatch.setattr(Race, "_settled", lambda self, since: {})
+    monkeypatch.setattr(Race, "updates", lambda self, seconds, first: committed)
+    monkeypatch.setattr(Race, "settled", lambda self, since: {})
     ran.freshness(0.0, 1.0)
     assert sorted(set(ran.score.delays)) == pytest.approx([1.5, 2.0])
     assert (len(ran.score.delays), ran.score.missing) == (39, 1)
@@ -186,8 +186,8 @@ def test_changes_beside_backfills_are_measured_apart(monkeypatch: pytest.MonkeyP
         assert first == 251 and backfilled.wait(10)
         return {0: begun + 10.0}
 
-    monkeypatch.setattr(Race, "_updates", updates)
-    monkeypatch.setattr(Race, "_settled", lambda self, since: {})
+    monkeypatch.setattr(Race, "updates", updates)
+    monkeypatch.setattr(Race, "settled", lambda self, since: {})
     ran.freshness_beside(1.0, backfilled.set)
     assert ran.score.beside == pytest.approx([2.0, 2.0]) and ran.score.delays == []
     assert ran.score.backfills and ran.score.missing == 0
@@ -203,7 +203,7 @@ def test_changes_beside_backfills_are_measured_apart(monkeypatch: pytest.MonkeyP
 def test_a_run_is_settled_when_all_tables_committed_and_nothing_follows() -> None:
     now = time.time()
     found = {table: [Commit(now - 5 + i, 1, images())] for i, table in enumerate(TABLES)}
-    seconds = a_race(Commits(found), None)._settled(now - 10)
+    seconds = a_race(Commits(found), None).settled(now - 10)
     assert seconds == pytest.approx({table: 5.0 + i for i, table in enumerate(TABLES)}, abs=0.01)
 
 
@@ -212,7 +212,7 @@ def test_a_table_that_stays_behind_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     found = {table: [Commit(now - 1, 1, images())] for table in TABLES[:2]}
     monkeypatch.setattr(race, "TIMEOUT", 0.0)
     with pytest.raises(Exception, match=f"given is not done after 0 s: {DWS}"):
-        a_race(Commits(found), None)._settled(now - 10)
+        a_race(Commits(found), None).settled(now - 10)
 
 
 def test_a_table_that_differs_from_postgresql_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_a_table_that_differs_from_postgresql_is_counted(monkeypatch: pytest.Mon
     found = {table: [Commit(now - 5, 1, images())] for table in TABLES}
     monkeypatch.setattr(race, "LATE", 0.0)
     ran = a_race(Commits(found, pa.table({})), database)
-    ran._right(now - 10, "at the end", [DWS])
+    ran.right(now - 10, "at the end", [DWS])
     assert list(ran.score.wrong) == ["at the end"] and DWS in ran.score.wrong["at the end"][0]
     assert ran.score.wrong == {"at the end": [f"{DWS}: 1 rows too many, 2 missing"]}
 
@@ -242,7 +242,7 @@ def test_a_contender_that_paused_is_measured_to_the_commit_that_makes_it_right(
 
     ran = a_race(commits, SimpleNamespace(compare=compare))
     monkeypatch.setattr(race, "POLL_SECONDS", 0.0)
-    assert ran._right(now - 10, "at the end", [DWS])[DWS] == pytest.approx(9.0, abs=0.01)
+    assert ran.right(now - 10, "at the end", [DWS])[DWS] == pytest.approx(9.0, abs=0.01)
     assert not ran.score.wrong
 
 

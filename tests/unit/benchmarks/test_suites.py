@@ -24,7 +24,7 @@ from benchmarks.data.tpch_changes import COUNTS, Change, Changes
 from benchmarks.report import Report, Result, at_least, at_most, less_than
 from benchmarks.runner import Options
 from benchmarks.suites.incremental import MIX, mix
-from benchmarks.suites.tpch import Query, _results
+from benchmarks.suites.tpch import Query, results_of
 from headrace.cli.main import app
 from headrace.errors import UnknownName
 from headrace.planner import analyze
@@ -208,12 +208,12 @@ def test_an_order_is_deleted_with_and_without_its_lines() -> None:
 
 def test_a_query_that_differed_once_is_not_equal() -> None:
     queries = {f"dws.q{n:02}": Query("ROW", compared=3, equal=3) for n in range(1, 23)}
-    assert all(r.holds is not False for r in _results(queries))
+    assert all(r.holds is not False for r in results_of(queries))
     queries["dws.q05"].equal = 2
-    failing = [r.name for r in _results(queries) if r.holds is False]
+    failing = [r.name for r in results_of(queries) if r.holds is False]
     assert failing == ["queries equal to batch after every round"]
     queries["dws.q05"] = Query(problem="refused")
-    assert "queries that load" in [r.name for r in _results(queries) if r.holds is False]
+    assert "queries that load" in [r.name for r in results_of(queries) if r.holds is False]
 
 
 # --- incremental

@@ -224,11 +224,11 @@ def test_a_switch_to_the_log_that_another_one_makes_too_is_tried_again(
     monkeypatch.setattr(schema.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(schema.time, "sleep", lambda _seconds: clock.__setitem__(0, clock[0] + 4.0))
     connection = sqlite3.connect(":memory:", factory=Locked)
-    schema._write_ahead(connection)
+    schema.write_ahead(connection)
     assert (connection.refusals, clock) == (0, [8.0])
     connection.refusals = 99
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        schema._write_ahead(connection)
+        schema.write_ahead(connection)
     connection.close()
 
 

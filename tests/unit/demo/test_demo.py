@@ -109,7 +109,7 @@ def play(
         assert callable(act)
         act(stage.report)
 
-    monkeypatch.setattr(demo, "_play", run)
+    monkeypatch.setattr(demo, "play", run)
     return demo.run(
         settings,
         exit_at_end=exit_at_end,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -30,26 +28,19 @@ class Broker:
         return 0, 7
 
 
-@pytest.fixture
-def topics() -> Iterator[Any]:
-    with closing(Topics("127.0.0.1:1")) as made:
-        yield made
+def topics(broker: Broker) -> Topics:
+    return Topics(cast("Any", broker), cast("Any", broker))
 
 
-def test_the_leader_of_a_new_partition_is_waited_for(topics: Any) -> None:
-    topics._admin = broker = Broker(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
-    topics._consumer, closed = broker, topics._consumer
-    assert topics.ends(["t"]) == {"t": {0: 7}}
-    assert topics.bounds(["t", "none"]) == {"t": {0: (0, 7)}, "none": {}}
-    topics._consumer = closed
+def test_the_leader_of_a_new_partition_is_waited_for() -> None:
+    asked = topics(Broker(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION))
+    assert asked.ends(["t"]) == {"t": {0: 7}}
+    assert asked.bounds(["t", "none"]) == {"t": {0: (0, 7)}, "none": {}}
 
 
-def test_neither_for_ever_nor_after_another_error(topics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TIMEOUT", 0.2)
-    closed = topics._consumer
+def test_neither_for_ever_nor_after_another_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT", 0.2)
     for broker in (Broker(*[KafkaError.LEADER_NOT_AVAILABLE] * 100), Broker(KafkaError._TRANSPORT)):
-        topics._admin = topics._consumer = broker
         with pytest.raises(TransientError, match="headrace status"):
-            topics.ends(["t"])
+            topics(broker).ends(["t"])
     assert broker.errors == []
-    topics._consumer = closed

@@ -39,17 +39,17 @@ def amounts(store: StoredTable) -> list[str]:
 
 def beside(monkeypatch: pytest.MonkeyPatch, store: StoredTable, what: Callable[[], None]) -> None:
     """Let `what` happen in another thread once `open` has the snapshot's files."""
-    opened = store._open_index
+    opened = store.open_index
 
     def opened_and(pin: Any) -> Any:
-        monkeypatch.setattr(store, "_open_index", opened)
+        monkeypatch.setattr(store, "open_index", opened)
         index = opened(pin)
         other = threading.Thread(target=what)
         other.start()
         other.join()
         return index
 
-    monkeypatch.setattr(store, "_open_index", opened_and)
+    monkeypatch.setattr(store, "open_index", opened_and)
 
 
 def test_a_compaction_comes_before_or_after(monkeypatch: pytest.MonkeyPatch, store: StoredTable) -> None:

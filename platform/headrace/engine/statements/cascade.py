@@ -78,7 +78,7 @@ class Cascade:
 
     def _refresh(self, step: CascadeStep, progress: Progress) -> RefreshResult:
         table = self.registry[step.table]
-        parts = chunks(table.spec, self._existing(table), step.ends, self.at_once)
+        parts = chunks(table.spec, self.existing(table), step.ends, self.at_once)
         found: list[RefreshResult] = []
         for done, ends in enumerate(parts):
             if done:
@@ -88,7 +88,7 @@ class Cascade:
             found.append(self.refresh(table, Span(*(ends or (None, None)))))
         return _together(found)
 
-    def _existing(self, table: Table) -> set[str]:
+    def existing(self, table: Table) -> set[str]:
         """Labels with rows in the table or in those that its partitions come from."""
         tables = (table, *self.registry.upstreams(table).values())
         return {label for t in tables for label in labels_of(t)}

@@ -105,7 +105,7 @@ class Life:
     def _assemble(self, project: Project, registry: Registry) -> None:
         settings = self._settings
         open_tables(registry, self._catalog)
-        self._topics = self._topics or Topics(settings.kafka_bootstrap)
+        self._topics = self._topics or Topics.of(settings.kafka_bootstrap)
         self._supervisor = supervise(
             project,
             registry,

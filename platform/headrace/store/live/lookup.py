@@ -161,9 +161,9 @@ class SnapshotIndex:
         self._files = [self._file(path, action) for action in actions]
         self._left = False  # a newer version has the rows; a reader that is still here looks into the files
         self.partitions: set[Any] = {f.partition for f in self._files} if partition else set()
-        self._paths: dict[Any, set[str]] = {}
+        self.paths: dict[Any, set[str]] = {}
         for file in self._files:
-            self._paths.setdefault(file.partition, set()).add(file.fragment.path)
+            self.paths.setdefault(file.partition, set()).add(file.fragment.path)
 
     def _file(self, root: Path, action: Mapping[str, Any]) -> _File:
         value = action.get(f"partition.{self._partition}") if self._partition else None
@@ -216,11 +216,11 @@ class SnapshotIndex:
         if held is None or self._partition is None:
             self.warm(rows if partitions is None else None)
             return
-        places = set(self._paths) | set(previous._paths)
-        changed = {p for p in places if self._paths.get(p) != previous._paths.get(p)}
+        places = set(self.paths) | set(previous.paths)
+        changed = {p for p in places if self.paths.get(p) != previous.paths.get(p)}
         kept = held.filter(pc.invert(self._lies_in(held, changed)))
         if rows is None or not (partitions is None or changed <= set(partitions)):
-            fresh = self._load([f.fragment for f in self._files if f.partition in changed])
+            fresh = self.load([f.fragment for f in self._files if f.partition in changed])
         else:
             fresh = conform(rows, self._schema)
             fresh = fresh.filter(self._lies_in(fresh, changed))
@@ -257,15 +257,15 @@ class SnapshotIndex:
         """Rows for which the predicate is true. Arrow skips what statistics and partitions tell is not."""
         if (held := RESIDENT.get(self)) is not None:
             return held.filter(predicate)
-        return self._load([f.fragment for f in self._files], predicate)
+        return self.load([f.fragment for f in self._files], predicate)
 
     def read(self) -> pa.Table:
         """All rows."""
         if (held := RESIDENT.get(self)) is not None:
             return held
-        return self._load([f.fragment for f in self._files])
+        return self.load([f.fragment for f in self._files])
 
-    def _load(self, fragments: list[ds.Fragment], predicate: pc.Expression | None = None) -> pa.Table:
+    def load(self, fragments: list[ds.Fragment], predicate: pc.Expression | None = None) -> pa.Table:
         if not fragments:
             return self._schema.empty_table()
         dataset = ds.FileSystemDataset(fragments, self._schema, self._format, self._filesystem)

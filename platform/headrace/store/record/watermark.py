@@ -20,6 +20,10 @@ class Watermark:
         self._times: list[int] = []
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._versions)
+
     @property
     def newest(self) -> int:
         """That of the newest version."""

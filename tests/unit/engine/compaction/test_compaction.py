@@ -103,11 +103,11 @@ def test_partitions_without_a_change_keep_their_files(tmp_path: Path) -> None:
     for hour in HOURS:
         model.change(chance, [hour], large=True)
         model.compacted()
-    held = {h: model.store.head_index()._paths.get(h) for h in HOURS}
+    held = {h: model.store.head_index().paths.get(h) for h in HOURS}
     model.change(random.Random(3), ["h3"], large=True)
     model.compacted()
     model.check()
-    now = {h: model.store.head_index()._paths.get(h) for h in HOURS}
+    now = {h: model.store.head_index().paths.get(h) for h in HOURS}
     assert [h for h in HOURS if now[h] != held[h]] == ["h3"]
 
 

@@ -105,7 +105,7 @@ def test_a_reader_holds_back_what_it_has_not_seen(store: StoredTable, catalog: C
     assert store.changelog.removed == 3 and versions(store) == [4, 5, 6]
     pin = store.snapshot.pin_for(3)
     assert pin.compacted == 3
-    store._open_index(pin).read()  # its files are still there
+    store.open_index(pin).read()  # its files are still there
     catalog.readers.done("dwd.t", "audit", 4)
     tables.readers.pop("far")
     tables.retain(now + 12 * HOUR)
@@ -122,11 +122,11 @@ def test_a_snapshot_that_a_frontier_needs_stays_whole(store: StoredTable, catalo
         tables.retain(now + hours * HOUR, Limits(changelog=10, vacuum=0, reader=20))
     needed = store.snapshot.pin_for(2)
     assert needed.compacted == 2
-    assert store._open_index(needed).read().column("id").to_pylist() == [1, 2]
+    assert store.open_index(needed).read().column("id").to_pylist() == [1, 2]
     with pytest.raises(NeedsResync, match="no snapshot"):
         store.snapshot.pin_for(1)
     with pytest.raises(FileNotFoundError):
-        store._open_index(old[1]).read()
+        store.open_index(old[1]).read()
     assert store.snapshot.pin_for(5).compacted == 2, (
         "where the newer one is gone, the older is folded forward"
     )
@@ -153,12 +153,15 @@ def test_an_abandoned_table_is_said_and_left_behind(store: StoredTable, catalog:
     assert store.changelog.removed == 6
 
 
-def test_an_abandoned_subscriber_expires_and_may_come_back(store: StoredTable, catalog: Catalog) -> None:
+def test_an_abandoned_subscriber_expires_and_may_come_back(
+    store: StoredTable, catalog: Catalog, tmp_path: Path
+) -> None:
+    database = tmp_path / "state" / "catalog.db"
     tables, now = Tables(store, catalog), time.time()
     catalog.readers.done("dwd.t", "audit", 2)
     tables.retain(now)
     assert tables.retain(now + 15 * HOUR) == [] and store.changelog.removed == 2
-    with catalog.readers._engine.begin() as connection:  # it has not been seen for a day
+    with sa.create_engine(f"sqlite:///{database}").begin() as connection:  # it has not been seen for a day
         past = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
         connection.execute(sa.update(readers_table).values(progressed_at=past))
     (said,) = tables.retain(now + 21 * HOUR)

@@ -152,7 +152,7 @@ def test_old_versions_are_forgotten_and_never_guessed() -> None:
     mark = Watermark()
     for version in range(KEPT + 2):
         mark.move(version, version + 1)
-    assert mark.at(5) == 0 and mark.at(KEPT) == KEPT + 1 and len(mark._versions) <= KEPT
+    assert mark.at(5) == 0 and mark.at(KEPT) == KEPT + 1 and len(mark) <= KEPT
 
 
 # -- of a derived table -----------------------------------------------------------------------------------

@@ -62,4 +62,4 @@ def test_a_cascade_counts_partitions_that_no_snapshot_has_yet(store: StoredTable
     below = made(tmp_path / "below", replace(SCHEMA, partition=None))
     registry = SimpleNamespace(upstreams=lambda table: {"dwd.t": table_of(store)})
     cascade = SimpleNamespace(registry=registry)
-    assert Cascade._existing(cast("Cascade", cascade), table_of(below)) == {"h1", "h2"}
+    assert Cascade.existing(cast("Cascade", cascade), table_of(below)) == {"h1", "h2"}

@@ -82,7 +82,7 @@ def test_appends_and_merges_at_the_same_time(tmp_path: Path) -> None:
 def test_a_foreign_commit_stops_the_table(tmp_path: Path) -> None:
     table = made(tmp_path)
     append(table, ("+I", 1, "1.00"))
-    rows = table.changelog._logged(changes(table, ("+I", 9, "1.00")), Commit("x", "stream", 2), "stream")
+    rows = table.changelog.logged(changes(table, ("+I", 9, "1.00")), Commit("x", "stream", 2), "stream")
     write_deltalake(str(table.changelog.path), rows, mode="append")
     with pytest.raises(TransientError, match="somebody else wrote version 2"):
         append(table, ("+I", 2, "1.00"))
@@ -172,8 +172,8 @@ def test_partitions_that_a_compaction_left_alone_are_not_read_again(
     new = changes(table, ("+I", 100, "1.00"), hour="h1").drop_columns(["_kind"])
     table.snapshot.overwrite_local(new, Commit("dwd.t", "compaction", 0), partitions=["h1"])
     loaded: list[int] = []
-    load = SnapshotIndex._load
-    monkeypatch.setattr(SnapshotIndex, "_load", lambda self, f: loaded.append(len(f)) or load(self, f))
+    load = SnapshotIndex.load
+    monkeypatch.setattr(SnapshotIndex, "load", lambda self, f: loaded.append(len(f)) or load(self, f))
     table.adopt(table.snapshot.newest())
     assert loaded == [1]
     expected = sorted([*range(0, 10, 2), 100])
