@@ -160,6 +160,7 @@ def test_another_calculation_corrects_what_differs_and_no_more(applying: Applyin
     applying.goes_on()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
@@ -212,6 +213,7 @@ def test_a_field_that_is_still_read_stays(applying: Applying) -> None:
     applying.warehouse.assert_parity()
 
 
+@pytest.mark.long
 def test_columns_change_through_a_star(applying: Applying) -> None:
     applying.apply({"dws/all": layer("dws.all", "order_id", EVERYTHING, partitioned=False)})
     applying.warehouse.step()
@@ -222,6 +224,7 @@ def test_columns_change_through_a_star(applying: Applying) -> None:
     applying.goes_on()
 
 
+@pytest.mark.long
 def test_tables_come_and_go(applying: Applying) -> None:
     warehouse = applying.warehouse
     result = applying.apply({"dws/top": LAYERS["dws/top"], "dws/total": None})
@@ -303,6 +306,7 @@ def test_nobody_writes_by_the_old_text_any_more(applying: Applying) -> None:
         old.store.snapshot.overwrite_local(old.store.head().read(), old.store.commit, partitions=None)
 
 
+@pytest.mark.long
 def test_rows_that_break_a_constraint_are_not_applied(applying: Applying) -> None:
     before = applying.warehouse.rows(PAID)
     extra = ", CONSTRAINT small EXPECT (twice < 10) ON VIOLATION FAIL"
@@ -317,6 +321,7 @@ def test_rows_that_break_a_constraint_are_not_applied(applying: Applying) -> Non
     applying.goes_on()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", ["before", "between"])
 def test_killed_in_the_middle_it_is_done_by_the_next_apply(
     applying: Applying, monkeypatch: pytest.MonkeyPatch, at: str
@@ -341,6 +346,7 @@ def by_user(clauses: str = "") -> str:
     return LAYERS["dws/by_user"].replace(" AS SELECT", f" {clauses} AS SELECT", 1)
 
 
+@pytest.mark.long
 def test_another_text_from_a_time_on_keeps_what_was_before(applying: Applying) -> None:
     warehouse = applying.warehouse
     before = [row for row in warehouse.rows(BY_USER) if row[1] < HOURS[1]]
@@ -372,6 +378,7 @@ def test_immutable_partitions_are_not_lost_to_other_columns(applying: Applying) 
     assert applying.catalog.row(BY_USER).state != "FAILED"
 
 
+@pytest.mark.long
 def test_a_chain_is_built_aside_proven_and_swapped_in(
     applying: Applying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,6 +413,7 @@ def test_a_chain_is_built_aside_proven_and_swapped_in(
     warehouse.assert_parity()
 
 
+@pytest.mark.long
 def test_another_shape_is_swapped_in_with_all_who_read_it(applying: Applying) -> None:
     warehouse, green = applying.warehouse, applying.green()
     result = applying.apply({"dwd/paid": paid("*, amount * 2 AS twice")}, green=green)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 from harness import Harness
 from orders_chain import HOURS, LAYERS, change
@@ -135,6 +136,7 @@ def folded(table: Table) -> list[tuple[object, ...]]:
     return sorted((r for r in live.values() if r is not None), key=repr)
 
 
+@pytest.mark.long
 def test_stream_compaction_and_overlapping_backfills_at_once(harness: Callable[..., Harness]) -> None:
     print(f"seed {SEED}")
     warehouse = harness({k: LAYERS[k] for k in TABLES})

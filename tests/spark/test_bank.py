@@ -190,6 +190,7 @@ def warehouse(harness: Callable[..., Harness], bank: Bank) -> Harness:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.timeout(0 if TRANSFERS > 10_000 else 900)
 def test_every_version_of_every_table_sums_to_zero(warehouse: Harness, bank: Bank) -> None:
     """Micro-batches hold whole transactions. Compactions and readers go on beside the stream."""
@@ -273,6 +274,7 @@ class Kafka:
         return found
 
 
+@pytest.mark.long
 def test_transactions_torn_by_kafka_are_seen_whole(warehouse: Harness, bank: Bank) -> None:
     """Reads end within transactions; what is applied ends between two, so no version shows half of one."""
     kafka = Kafka(bank)

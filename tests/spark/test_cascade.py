@@ -74,6 +74,7 @@ def test_the_plan_comes_first_and_a_dry_run_ends_there(warehouse: Harness) -> No
     assert all(line.startswith("plan: ") for line in said) and f"{HOURS[1]} … {HOURS[1]}" in said[0]
 
 
+@pytest.mark.long
 def test_everything_downstream_is_right_and_the_rest_untouched(warehouse: Harness) -> None:
     right = {name: warehouse.rows(name) for name in ("dwd.paid", "dws.by_user", "dws.running", "dws.total")}
     for name in ("dwd.paid", "dws.by_user", "dws.running"):

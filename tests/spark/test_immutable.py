@@ -116,6 +116,7 @@ def test_a_backfill_leaves_their_very_files(warehouse: Harness) -> None:
     refuse(warehouse.table(BY_USER), OPEN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_opened_again_they_are_what_the_query_gives(warehouse: Harness, name: str) -> None:
     moved(warehouse, name, NEW)

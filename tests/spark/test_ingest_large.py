@@ -123,6 +123,7 @@ def reappear(events: list[Event], again: list[Event]) -> list[Event]:
     return [*events, *(replace(e, offset=first + i) for i, e in enumerate(again))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_large_batches_equal_small_ones(harness: Callable[..., Harness], seed: int) -> None:
     chance = random.Random(seed)

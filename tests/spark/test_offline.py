@@ -472,6 +472,7 @@ def test_with_other_columns_before_its_first_run_it_is_made_anew(
     assert batch.hours() == set(HOURS[:2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "large"), [(1, False), (2, True)])
 def test_whatever_happens_it_is_its_query_up_to_the_bound(
     harness: Callable[..., Harness],

@@ -35,7 +35,14 @@ def test_the_planner_chose_each_strategy(harness: Callable[..., Harness]) -> Non
     assert chosen == STRATEGIES
 
 
-@pytest.mark.parametrize("path", ["driver", "cluster", "cluster alone"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "driver",
+        pytest.param("cluster", marks=pytest.mark.long),
+        pytest.param("cluster alone", marks=pytest.mark.long),
+    ],
+)
 def test_random_changes_keep_every_table_equal_to_batch(
     harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:

@@ -99,6 +99,7 @@ def identity(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("identity", "limit"), [(True, 200_000), (False, 0)], ids=["driver", "spark"])
 def test_a_chain_goes_back_and_comes_to_the_same_rows_again(
     harness: Callable[..., Harness], identity: bool, limit: int, monkeypatch: pytest.MonkeyPatch
@@ -206,6 +207,7 @@ def test_deletes_taken_back_are_not_kept_by_retention_nor_seen_by_spark(
     assert [row[0] for row in spark.read.format("delta").load(str(store.deletes.path)).collect()] == [3]
 
 
+@pytest.mark.long
 def test_a_rewind_can_be_taken_back(harness: Callable[..., Harness]) -> None:
     shop = Shop(harness({k: LAYERS[k] for k in ("dwd/paid", "dws/by_user")}))
     source = shop.warehouse.source
@@ -322,6 +324,7 @@ def test_what_kafka_has_dropped_is_refused(chain: Shop) -> None:
     assert not chain.suspended
 
 
+@pytest.mark.long
 def test_a_table_that_was_resumed_meanwhile_is_left_alone(chain: Shop) -> None:
     chain.resumed = frozenset({"dwd.paid"})
     with pytest.raises(TransientError, match="resumed"):
@@ -333,6 +336,7 @@ def test_a_table_that_was_resumed_meanwhile_is_left_alone(chain: Shop) -> None:
     chain.warehouse.assert_parity()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["skip", "propagate", "recompute"])
 def test_a_dependant_that_had_not_come_further_sees_nothing_of_it(
     harness: Callable[..., Harness], policy: str

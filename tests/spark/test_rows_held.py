@@ -76,6 +76,7 @@ def counted(made: Harness, table: Table, held: Any, span: Any) -> Counter[tuple[
     return Counter(zip(*(rows.column(n).to_pylist() for n in table.store.schema.stored_names), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layers", [CHAIN, TIMED])
 def test_the_driver_has_what_spark_reads(harness: Callable[..., Harness], layers: dict[str, str]) -> None:
     made = nine_orders(harness(layers, batch_settings=True), compacted=True)

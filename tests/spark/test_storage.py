@@ -38,6 +38,7 @@ def tidy(warehouse: Harness, catalog: Catalog, hours: float, *, compacted: bool 
         retain(table, warehouse.registry, catalog, LIMITS, now=now, renew=lambda _table: None)
 
 
+@pytest.mark.long
 def test_nothing_is_missed_after_retention(harness: Callable[..., Harness], catalog: Catalog) -> None:
     warehouse = harness(CHAIN)
     nine_orders(warehouse)

@@ -86,6 +86,7 @@ def test_fewer_rows_than_the_limit(shop: Harness, full_runs: list[str]) -> None:
     assert not full_runs
 
 
+@pytest.mark.long
 def test_random_changes(shop: Harness) -> None:
     rng = random.Random(5)
     for _ in range(12):

@@ -127,6 +127,7 @@ def decision(made: Harness, name: str) -> tuple[str, str]:
 JOINS = ("dws/by_city", "dws/places", "dws/meetings")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reading", "path"),
     [
