@@ -11,8 +11,9 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +87,7 @@ class Flow:
         self.name = name
         self.tables = tables
         self.active: set[TableName] = set()
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self.run_id = uuid.uuid4().hex[:12]
         self.position: Offsets = {}
         self._sessions = sessions
@@ -110,7 +111,7 @@ class Flow:
         self._read_to: Offsets = {}
         self._unsettled: float | None = None
         self.loading: set[str] = set()  # topics whose tables are read for the first time
-        self.hurried = False  # micro-batches do not wait for statements
+        self._hurried = False  # micro-batches do not wait for statements
         self.batch_size = BatchSize(max_offsets)  # messages whose changes are committed at once
         self.took: tuple[int, float] | None = None  # messages and seconds of the newest such step
         self._pace = Pace(tables, registry)
@@ -162,7 +163,7 @@ class Flow:
         Returns:
             Whether it must be started again, for another interval between micro-batches.
         """
-        with self.lock:
+        with self._lock:
             self.tables = tables
             self.active &= {t.name for t in tables}
             interval, self._pace = self._pace.interval(), Pace(tables, self._registry)
@@ -172,7 +173,7 @@ class Flow:
 
     def stop(self) -> None:
         """Stop between two micro-batches: one that runs is finished, the next one finds nothing to do."""
-        with self.lock:
+        with self._lock:
             query, self._query = self._query, None
         if query is not None:
             query.stop()
@@ -193,7 +194,7 @@ class Flow:
 
     def settle(self) -> None:
         """Advance the derived tables without new source events: after a correction, or a table's return."""
-        with self.lock:
+        with self._lock:
             if self._query is not None:
                 self._derived({}, -1)
 
@@ -201,16 +202,16 @@ class Flow:
         """`settle` after a start that no micro-batch followed: the first one advances every table itself."""
         if self._unsettled is None or time.monotonic() < self._unsettled + QUIET_SECONDS:
             return
-        if self.lock.acquire(blocking=False):  # else a micro-batch is under way
+        if self._lock.acquire(blocking=False):  # else a micro-batch is under way
             try:
                 self._unsettled = None
                 self.settle()
             finally:
-                self.lock.release()
+                self._lock.release()
 
     def admit_late(self) -> None:
         """Apply what the gate lost patience with: a source that fell silent triggers no micro-batch."""
-        if not self._gate.holds or not self.lock.acquire(blocking=False):
+        if not self._gate.holds or not self._lock.acquire(blocking=False):
             return
         try:
             if self._query is not None:
@@ -219,25 +220,49 @@ class Flow:
                     self._small(events, ends, -1)
                     self.position = ends
         finally:
-            self.lock.release()
+            self._lock.release()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While the block lasts the flow stands between two micro-batches."""
+        with self._lock:
+            yield
+
+    def join(self, name: TableName) -> None:
+        """Advance a table that stands where the flow does, from the next micro-batch on."""
+        with self._lock:
+            self.active.add(name)
 
     def leave(self, name: TableName) -> None:
         """Let a table stand still; its neighbours go on."""
-        with self.lock:
+        with self._lock:
             self.active.discard(name)
+
+    def hurry(self, late: bool) -> None:
+        """While a table of the flow is late, micro-batches do not wait for statements."""
+        self._hurried = late
+
+    @contextmanager
+    def first_load(self, topics: Set[str]) -> Iterator[None]:
+        """While the block lasts derived tables wait: these topics are read for the first time."""
+        self.loading |= topics
+        try:
+            yield
+        finally:
+            self.loading -= topics
 
     # -- one micro-batch ----------------------------------------------------------------------------------
 
     def _process(self, _: DataFrame, batch_id: int) -> None:
         """Spark says how far the micro-batch goes; its messages are read by what suits their number."""
-        if not (self.cuts.awaited or self.hurried):
+        if not (self.cuts.awaited or self._hurried):
             self._sessions.statements.wait(self._pace.pause())
         begun = time.monotonic()
         ends = offsets.end_offsets(self._checkpoint, batch_id)
         # Spark's share of each topic is not to the message.
         whole = 2 * offsets.size(self._read_to, ends) <= self._max_offsets
         while True:
-            with self.lock:
+            with self._lock:
                 if self._query is None and batch_id > 0:
                     return  # stopping; the tables' frontiers say where to go on
                 cut = offsets.towards(self._read_to, ends, self.batch_size.size)
@@ -352,7 +377,7 @@ class Flow:
 
     def _catch_up(self, table: Table) -> None:
         if table.name in self.active and self._query is not None:
-            with self.lock:
+            with self._lock:
                 cut = at_rest(self._registry, table)
             self._guarded(table, partial(self._advance, known={}, batch_id=-1, cut=cut))
 

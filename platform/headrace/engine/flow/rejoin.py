@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -46,10 +45,10 @@ class CatchUp:
         if table.spec.source is not None:
             while offsets.size(self._start(table), self._end(flow, table)) > SMALL:
                 self._read(table, self._end(flow, table))
-        with flow.lock:  # between two micro-batches: the flow stands still for the last few events
+        with flow.paused():  # between two micro-batches: the flow stands still for the last few events
             if table.spec.source is not None:
                 self._read(table, self._end(flow, table))
-            flow.active.add(table.name)
+            flow.join(table.name)
         flow.settle()
         log.info("%s is back in flow %s", table.name, flow.name)
 
@@ -88,15 +87,15 @@ class CatchUp:
 def between_batches(flows: Sequence[Flow], tables: Collection[TableName]) -> Iterator[None]:
     """While the block lasts no flow advances one of the tables: all stand between two micro-batches."""
 
-    def locks() -> list[threading.RLock]:
-        return [f.lock for f in list(flows) if any(t.name in tables for t in f.tables)]
+    def advancing() -> list[Flow]:
+        return [f for f in list(flows) if any(t.name in tables for t in f.tables)]
 
     while True:
         with ExitStack() as held:
-            wanted = locks()
-            for lock in wanted:
-                held.enter_context(lock)
-            if locks() == wanted:  # else another flow advances them since
+            wanted = advancing()
+            for flow in wanted:
+                held.enter_context(flow.paused())
+            if advancing() == wanted:  # else another flow advances them since
                 yield
                 return
 

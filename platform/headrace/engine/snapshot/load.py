@@ -86,19 +86,17 @@ class BulkLoad:
         slot = slot_name(self.connector.config)
         LoadRecord(self.connector.name, slot, "LOADING").save(self.state)
         topics = {t.spec.source.topic for t in self.tables if t.spec.source is not None}
-        for flow in self.flows:  # derived tables are computed once, from all of the source
-            flow.loading |= topics
-        try:
-            point = self._load(slot, offsets, progress)
-            seconds = round(time.monotonic() - begun, 3)
-            done = LoadRecord(self.connector.name, slot, "LOADED", point, self.rows, seconds)
-            done.save(self.state)
-        except BaseException:
-            self._give_up(slot)
-            raise
-        finally:
-            for flow in self.flows:
-                flow.loading -= topics
+        with ExitStack() as waiting:
+            for flow in self.flows:  # derived tables are computed once, from all of the source
+                waiting.enter_context(flow.first_load(topics))
+            try:
+                point = self._load(slot, offsets, progress)
+                seconds = round(time.monotonic() - begun, 3)
+                done = LoadRecord(self.connector.name, slot, "LOADED", point, self.rows, seconds)
+                done.save(self.state)
+            except BaseException:
+                self._give_up(slot)
+                raise
         log.info("bulk snapshot of %s: %s rows in %.1f s", done.source, f"{done.rows:,}", done.seconds)
         return done
 

@@ -35,7 +35,7 @@ def supervised(supervisor: Supervisor, topics: Topics, run_id: str) -> Rewind:
         flow = flow_of(table)
         with ExitStack() as held:
             if flow is not None:
-                held.enter_context(flow.lock)
+                held.enter_context(flow.paused())
             if supervisor.runs(flow, table):
                 raise TransientError(
                     f"`{table.name}` was resumed meanwhile. Next: the same rewind once more does the rest"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,36 +13,37 @@ from headrace.spec.model import TableName
 A, B, C = (TableName("dwd", name) for name in "abc")
 
 
-class Lock:
-    """Counts who holds it; `taken` is called when somebody does."""
+class Paused:
+    """A flow that counts who pauses it; `taken` is called when somebody does."""
 
-    def __init__(self) -> None:
+    def __init__(self, *tables: TableName) -> None:
+        self.tables = [SimpleNamespace(name=name) for name in tables]
         self.held = 0
         self.taken = lambda: None
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
         self.held += 1
         self.taken()
-
-    def __exit__(self, *_: object) -> None:
+        yield
         self.held -= 1
 
 
 def flow(*tables: TableName) -> Any:
-    return SimpleNamespace(lock=Lock(), tables=[SimpleNamespace(name=name) for name in tables])
+    return Paused(*tables)
 
 
 def test_the_flows_of_the_tables_rest_and_no_others() -> None:
     one, two, other = flow(A), flow(B, C), flow(C)
     with between_batches([one, two, other], {A, B}):
-        assert (one.lock.held, two.lock.held, other.lock.held) == (1, 1, 0)
-    assert (one.lock.held, two.lock.held) == (0, 0)
+        assert (one.held, two.held, other.held) == (1, 1, 0)
+    assert (one.held, two.held) == (0, 0)
 
 
 def test_a_table_that_moves_to_another_flow_meanwhile_rests_all_the_same() -> None:
     was, now = flow(A), flow(A)
     flows = [was]
-    was.lock.taken = lambda: flows.__setitem__(0, now)
+    was.taken = lambda: flows.__setitem__(0, now)
     with between_batches(flows, {A}):
-        assert (was.lock.held, now.lock.held) == (0, 1)
-    assert now.lock.held == 0
+        assert (was.held, now.held) == (0, 1)
+    assert now.held == 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,11 @@ class Flow:
 
     def __init__(self, table: Any) -> None:
         self.tables, self.active, self.lock = [table], {table.name}, threading.RLock()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        with self.lock:
+            yield
 
     def leave(self, name: Any) -> None:
         with self.lock:

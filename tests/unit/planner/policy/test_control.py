@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -157,10 +158,14 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pyte
     late.tables, late.active, late.loading = [table], {name}, {"a topic"}
     watch, flows = Watch(catalog.decisions), cast("list[Flow]", [late, other])
 
+    hurried: dict[str, bool] = {}
+    for flow in (late, other):
+        flow.hurry = partial(hurried.__setitem__, flow.name)
+
     def look(count: int) -> tuple[bool, bool, float, list[str]]:
         for _ in range(count):
             watch.look(flows)
-        return late.hurried, other.hurried, watch.giving_way, watch.told(name)
+        return hurried["late"], hurried["other"], watch.giving_way, watch.told(name)
 
     assert look(LATE_LOOKS) == (False, False, 1.0, [])  # it is read for the first time
     late.loading.clear()

@@ -59,7 +59,7 @@ class Watch:
                 for t in flow.tables
                 if t.name in self._said and t.freshness is not None
             }
-            flow.hurried = bool(late)
+            flow.hurry(bool(late))
             self.reliefs.look(flow, late)
         self.reliefs.forget({flow.name for flow in flows})
 
