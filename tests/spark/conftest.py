@@ -40,6 +40,8 @@ def harness(sessions: Sessions, tmp_path: Path) -> Iterator[Callable[..., Harnes
 
     yield make
     spark = sessions.batch
-    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
+    persisted = not spark._jsparkSession.sharedState().cacheManager().isEmpty()
+    spark.catalog.clearCache()  # one test's frame is no other test's failure
     # Delta remembers the state of every table that it ever read, and with it the session that read it.
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    assert not persisted, "a frame is persisted still"

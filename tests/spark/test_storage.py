@@ -115,7 +115,7 @@ def test_spark_writes_ranges_of_keys(
     write_snapshot(table, rows, None, version=store.version, compacted=store.version, run_id="test")
     write_snapshot(table, rows, None, version=store.version, compacted=store.version, run_id="test")
     monkeypatch.setattr("headrace.store.live.resident.RESIDENT.budget", 0)
-    index = store._open_index(store.pin)
+    index = store.open_index(store.pin)
     total = len(index.fragments((), {()}))
     assert total >= 9
     assert len(index.fragments(("order_id",), {(5,)})) <= 3, "at most one a partition"
