@@ -7,6 +7,7 @@ freshness, modes and policies.
 from __future__ import annotations
 
 import hashlib
+import re
 
 from headrace.spec.model import TableSpec
 from headrace.spec.sql.query import query_tokens
@@ -31,12 +32,37 @@ def label_identity(spec: TableSpec) -> Identity:
     return {"PARTITIONED BY": spec.partitioned_by, "date-formatter": spec.partition_format}
 
 
+BLANK = re.compile(
+    r"""(?: [ \t\n] | --(?:[^\\\r\n]|\\(?!\r|\n))*(?:\n|\Z) | /\*(?!\+)(?:[^*/]|\*(?!/)|/(?!\*))*\*/ )*""",
+    re.VERBOSE,
+)
+"""What Spark and sqlglot both read as nothing between two words."""
+
+QUOTES = ("'", '"')
+
+
 def words(query: str) -> tuple[str, ...]:
     """The tokens of a query as they are written, without comments and white space between them.
 
-    Hints stay: they are no comments to Spark. So does the case of names, which columns take over.
+    Hints stay: they are no comments to Spark. So does the case of names, which columns take over. Where
+    Spark may read a text otherwise than the tokenizer the text stays too, so that two queries are never taken
+    for one: literals that touch (`'a''b'` is one literal with a quote in it, `'a' 'b'` is two), and what
+    stands between two tokens and is not surely blank (a backslash at its end continues a comment).
     """
-    return tuple(query[token.start : token.end + 1] for token in query_tokens(query))
+    found: list[str] = []
+    end = 0
+    for token in query_tokens(query):
+        between, text = query[end : token.start], query[token.start : token.end + 1]
+        if not BLANK.fullmatch(between):
+            found.append(between)
+        if found and not between and text.startswith(QUOTES) and found[-1].endswith(QUOTES):
+            found[-1] += text
+        else:
+            found.append(text)
+        end = max(end, token.end + 1)
+    if not BLANK.fullmatch(query[end:]):
+        found.append(query[end:])
+    return tuple(found)
 
 
 def digest(*parts: object) -> str:

@@ -83,3 +83,25 @@ def test_words_stand_apart() -> None:
     assert words("SELECT a - -1") != words("SELECT a --1")
     assert words("SELECT 1 e FROM t") != words("SELECT 1e FROM t")
     assert words("SELECT ${start_date}") == words("SELECT/**/${start_date} -- ${end_date}")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SELECT 'a' 'b'", "SELECT 'a''b'"),  # Spark: ab, a'b
+        ('SELECT "a" "b"', 'SELECT "a""b"'),
+        ("SELECT 'a' \"b\"", "SELECT 'a'\"b\""),
+        ("SELECT 1 -- c\n + 1", "SELECT 1 -- c\\\n + 1"),  # Spark: 2, 1
+        ("SELECT 1 -- c\n", "SELECT 1 -- c\\\n + 1"),
+        ("SELECT 1 /* a /* b */ c */", "SELECT 1"),
+        ("SELECT 1 d", "SELECT 1d"),
+        ("SELECT a > = b", "SELECT a >= b"),
+    ],
+)
+def test_what_spark_may_read_otherwise_is_not_taken_for_the_same(one: str, other: str) -> None:
+    assert words(one) != words(other)
+
+
+def test_comments_of_all_kinds_are_blank() -> None:
+    for comment in ("-- why", "-- a \\ b\n", "/**/", "/* a * b / c\n-- d */", "/*/ */", "\t\n"):
+        assert words(f"SELECT 1 {comment}\n + 1") == words("SELECT 1+1"), comment
