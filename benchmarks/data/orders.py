@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from benchmarks.in_process import feed
 from headrace.engine.refresh.refresh import SMALL
 from headrace.engine.rows.diff import count_kinds
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Delta, Table
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -100,8 +100,8 @@ class Orders:
 
 def apply(spark: SparkSession, table: Table, changes: DataFrame) -> Delta:
     """Commit the changes: a small one from the driver, as flows do, a large one by a Spark job."""
-    with Kept() as keep:
-        changes = keep(changes)
+    with Persisted() as persist:
+        changes = persist(changes)
         kinds = count_kinds(changes)
         if sum(kinds.values()) > SMALL:
             return feed.append(spark, table, changes, kinds)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from benchmarks.in_process.warehouse import RUN, Warehouse
 from headrace.engine.refresh.decision import history
-from headrace.engine.refresh.refresh import advance
+from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.table.table import Delta, Table
 from headrace.spec.model import TableName
 
@@ -34,6 +34,6 @@ def refresh(warehouse: Warehouse, table: Table, known: Mapping[TableName, Delta]
         force: the planned strategy, or FULL; the engine's own choice where None.
     """
     begun = time.monotonic()
-    advance(warehouse.sessions, warehouse.registry, table, known, run_id=RUN, force=force)
+    refresh_table(warehouse.sessions, warehouse.registry, table, known, run_id=RUN, force=force)
     seconds = time.monotonic() - begun
     return Ran(seconds, FULL if history(table)[-1].chosen == FULL else INCREMENTAL)

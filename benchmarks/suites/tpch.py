@@ -15,7 +15,7 @@ from benchmarks.in_process.warehouse import RUN, Warehouse, open_warehouse
 from benchmarks.report import Result, at_least
 from benchmarks.runner import Bench, project_files
 from headrace.engine.proof.parity import verify_batch
-from headrace.engine.refresh.refresh import advance
+from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.table.table import Delta, Table
 from headrace.planner.strategies import Full
 from headrace.spec.model import TableName
@@ -100,7 +100,7 @@ def _round(
             continue
         begun = time.monotonic()
         try:
-            delta = advance(warehouse.sessions, warehouse.registry, table, known, run_id=RUN)
+            delta = refresh_table(warehouse.sessions, warehouse.registry, table, known, run_id=RUN)
         except Exception as error:  # what a table's refresh raises is a finding, and the others go on
             query.failed(f"failed: {type(error).__name__}: {str(error).splitlines()[0]}")
             continue

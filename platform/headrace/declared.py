@@ -93,7 +93,7 @@ class Edited:
     def __init__(self) -> None:
         self._seen: dict[Path, tuple[int, str, str | None]] = {}
 
-    def told(self, spec: TableSpec, project: Project) -> str | None:
+    def warning(self, spec: TableSpec, project: Project) -> str | None:
         """What of a table's file waits for `headrace apply`, None for nothing.
 
         Args:

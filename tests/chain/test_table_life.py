@@ -30,7 +30,7 @@ def run(shop: Shop, statement: str) -> ApplyResult:
     return result
 
 
-def told(result: ApplyResult) -> dict[str, tuple[str, bool]]:
+def changes_of(result: ApplyResult) -> dict[str, tuple[str, bool]]:
     return {t.table: (t.change, t.begins_again) for t in result.tables}
 
 
@@ -42,7 +42,7 @@ def source(shop: Shop, statement: str) -> None:
 def test_a_table_lives_by_statements_beside_its_neighbours(shop: Shop) -> None:
     file = shop.settings.project / "layers" / "dws" / "user_gmv.sql"
     with shop.load(seed=41) as load:
-        assert told(run(shop, CREATE)) == {TABLE: ("ADDED", False)}
+        assert changes_of(run(shop, CREATE)) == {TABLE: ("ADDED", False)}
         shop.wait_running()
         eventually("it has rows", lambda: shop.status()[TABLE].rows)
         shop.wait_advanced(TABLE, NEIGHBOUR, by=2)
@@ -50,7 +50,8 @@ def test_a_table_lives_by_statements_beside_its_neighbours(shop: Shop) -> None:
             run(shop, CREATE)
 
         before = shop.status()
-        assert told(run(shop, f"ALTER MATERIALIZED TABLE {TABLE} AS {WIDER}")) == {TABLE: ("LOGIC", True)}
+        altered = run(shop, f"ALTER MATERIALIZED TABLE {TABLE} AS {WIDER}")
+        assert changes_of(altered) == {TABLE: ("LOGIC", True)}
         assert file.read_text() == CREATE.replace(QUERY, WIDER) + "\n"
         assert shop.status()[NEIGHBOUR].version > before[NEIGHBOUR].version  # its flow went on
         shop.wait_advanced(TABLE, NEIGHBOUR, by=2)
@@ -58,14 +59,15 @@ def test_a_table_lives_by_statements_beside_its_neighbours(shop: Shop) -> None:
         assert row["n"] > 1000
 
         file.write_text(file.read_text().replace("FROM dwd.orders", "FROM dwd.orders WHERE amount > 100"))
-        assert told(run(shop, "APPLY DRY RUN")) == {TABLE: ("LOGIC", False)}
+        assert changes_of(run(shop, "APPLY DRY RUN")) == {TABLE: ("LOGIC", False)}
         with pytest.raises(StatementFailed, match=r"user_gmv.sql is not as it was applied last"):
             run(shop, f"ALTER MATERIALIZED TABLE {TABLE} AS {QUERY}")
         applied = run(shop, "APPLY")
         [table] = applied.tables
         assert table.refreshed is not None and table.refreshed.updated > 0
         shop.wait_advanced(TABLE, NEIGHBOUR, by=2)
-        assert told(run(shop, f"ALTER MATERIALIZED TABLE {TABLE} ROLLBACK")) == {TABLE: ("LOGIC", False)}
+        back = run(shop, f"ALTER MATERIALIZED TABLE {TABLE} ROLLBACK")
+        assert changes_of(back) == {TABLE: ("LOGIC", False)}
         assert file.read_text() == CREATE.replace(QUERY, WIDER) + "\n"
         load.raise_if_failed()
         shop.verify(TABLE)
@@ -75,7 +77,7 @@ def test_a_table_lives_by_statements_beside_its_neighbours(shop: Shop) -> None:
 
     with pytest.raises(StatementFailed, match=r"`dwd.orders` is read by "):
         run(shop, f"DROP MATERIALIZED TABLE {READ}")
-    assert told(run(shop, f"DROP MATERIALIZED TABLE {TABLE}")) == {TABLE: ("REMOVED", False)}
+    assert changes_of(run(shop, f"DROP MATERIALIZED TABLE {TABLE}")) == {TABLE: ("REMOVED", False)}
     assert TABLE not in shop.status()
     assert not file.exists() and not shop.path(TABLE, "snapshot").exists()
     with pytest.raises(StatementRefused, match=f"no table `{TABLE}`"):
@@ -122,7 +124,7 @@ def test_a_stg_table_gets_columns_and_goes_on_after_the_same_position(shop: Shop
     with shop.load(seed=42):
         source(shop, "ALTER TABLE page_words ADD COLUMN seen integer DEFAULT 7")
         file.write_text(text.replace("SELECT *,", "SELECT *, upper(word) AS loud,"))
-        applied = told(run(shop, "APPLY"))
+        applied = changes_of(run(shop, "APPLY"))
         assert applied[words] == ("LOGIC", True)
         assert applied.keys() <= {words, *readers}
         shop.wait_running()
@@ -132,7 +134,7 @@ def test_a_stg_table_gets_columns_and_goes_on_after_the_same_position(shop: Shop
         shop.verify(words)
         file.write_text(text)
         source(shop, "ALTER TABLE page_words DROP COLUMN seen")
-        assert told(run(shop, "APPLY"))[words] == ("LOGIC", True)
+        assert changes_of(run(shop, "APPLY"))[words] == ("LOGIC", True)
     shop.wait_caught_up()
     shop.verify(words, *(r for r in readers if r in shop.status()))
     shop.check_changelogs()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.ingest.driver import ingest
 from headrace.engine.proof.parity import verify_batch
-from headrace.engine.refresh.refresh import advance
+from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.table.immutable import create
@@ -235,13 +235,13 @@ class Harness:
         for table in self.derived[:tables]:
             if offline(table):
                 continue
-            delta = advance(self.sessions, self.registry, table, known, run_id="test")
+            delta = refresh_table(self.sessions, self.registry, table, known, run_id="test")
             if delta is not None:
                 known[table.name] = delta
 
     def advance_one(self, name: str, known: dict[TableName, Delta]) -> None:
         """Bring one derived table forward; those that read it stay behind."""
-        advance(self.sessions, self.registry, self.table(name), known, run_id="test")
+        refresh_table(self.sessions, self.registry, self.table(name), known, run_id="test")
 
     def step(self) -> None:
         self.advance(self.feed())

@@ -79,7 +79,7 @@ class Applying:
             declaring=threading.RLock(),
             arranging=threading.RLock(),
             flows=[],
-            resting=set(),
+            paused=set(),
             declare=lambda _: [],
         )
         views = SimpleNamespace(renew=lambda _: None, drop=lambda _: None)
@@ -129,7 +129,7 @@ class Applying:
         self.warehouse.assert_parity()
 
 
-def told(result: ApplyResult) -> dict[str, tuple[str, bool]]:
+def changes_of(result: ApplyResult) -> dict[str, tuple[str, bool]]:
     return {t.table: (t.change, t.begins_again) for t in result.tables}
 
 
@@ -146,7 +146,7 @@ def test_another_calculation_corrects_what_differs_and_no_more(applying: Applyin
     warehouse = applying.warehouse
     before = warehouse.table(BY_USER).store.version
     result = applying.apply({"dwd/paid": paid(condition="amount > 3")})
-    assert told(result) == {PAID: ("LOGIC", False)}
+    assert changes_of(result) == {PAID: ("LOGIC", False)}
     [table] = result.tables
     assert table.what == ["query"] and table.downstream == [BY_USER, "dws.total"]
     assert table.partitions == 3 and table.bytes > 0
@@ -181,8 +181,9 @@ def test_another_shape_begins_again_with_all_who_read_it(
     version = warehouse.table(PAID).store.version
     result = applying.apply({"dwd/paid": text})
     readers = {BY_USER, "dws.total"}
-    assert told(result)[PAID] == ("LOGIC", True)
-    assert {name for name, (change, _) in told(result).items() if change != "PROPERTIES"} == {PAID, *readers}
+    assert changes_of(result)[PAID] == ("LOGIC", True)
+    changed = {name for name, (change, _) in changes_of(result).items() if change != "PROPERTIES"}
+    assert changed == {PAID, *readers}
     assert set(applying.resumed) == {PAID, *readers}
     store = warehouse.table(PAID).store
     assert store.version == version + 1
@@ -202,7 +203,7 @@ def test_another_shape_begins_again_with_all_who_read_it(
 def test_a_removed_field_that_nobody_reads_goes(applying: Applying) -> None:
     two = LAYERS["dws/by_user"].replace(", sum(amount) AS amount", "")
     result = applying.apply({"dws/by_user": two})
-    assert told(result) == {BY_USER: ("LOGIC", True)}
+    assert changes_of(result) == {BY_USER: ("LOGIC", True)}
     assert applying.warehouse.rows(BY_USER)[0] == (0, HOURS[0], 1)
     applying.goes_on()
 
@@ -218,7 +219,7 @@ def test_columns_change_through_a_star(applying: Applying) -> None:
     applying.apply({"dws/all": layer("dws.all", "order_id", EVERYTHING, partitioned=False)})
     applying.warehouse.step()
     result = applying.apply({"dwd/paid": paid("*, amount * 2 AS twice")})
-    assert told(result)["dws.all"] == ("LOGIC", True)
+    assert changes_of(result)["dws.all"] == ("LOGIC", True)
     assert next(t.what for t in result.tables if t.table == "dws.all") == ["columns"]
     assert "twice" in applying.warehouse.table("dws.all").store.schema.names
     applying.goes_on()
@@ -228,13 +229,13 @@ def test_columns_change_through_a_star(applying: Applying) -> None:
 def test_tables_come_and_go(applying: Applying) -> None:
     warehouse = applying.warehouse
     result = applying.apply({"dws/top": LAYERS["dws/top"], "dws/total": None})
-    assert told(result) == {"dws.total": ("REMOVED", False), "dws.top": ("ADDED", False)}
+    assert changes_of(result) == {"dws.total": ("REMOVED", False), "dws.top": ("ADDED", False)}
     assert [str(t.name) for t in warehouse.derived] == [PAID, BY_USER, "dws.top"]
     assert {row.name for row in applying.catalog.rows()} == {str(t.name) for t in warehouse.registry}
     applying.goes_on()
     assert len(warehouse.rows("dws.top")) == 6
     result = applying.apply({"dws/total": LAYERS["dws/total"]})  # what it held before is still there
-    assert told(result) == {"dws.total": ("ADDED", True)}
+    assert changes_of(result) == {"dws.total": ("ADDED", True)}
     applying.goes_on()
 
 
@@ -242,7 +243,7 @@ def test_what_leaves_rows_as_they_are_touches_none(applying: Applying) -> None:
     before = {str(t.name): t.store.version for t in applying.warehouse.registry}
     text = LAYERS["dws/by_user"].replace("'10' SECOND", "'2' HOUR")
     result = applying.apply({"dws/by_user": text})
-    assert told(result) == {BY_USER: ("PROPERTIES", False)}
+    assert changes_of(result) == {BY_USER: ("PROPERTIES", False)}
     assert result.tables[0].what == ["FRESHNESS"]
     assert {str(t.name): t.store.version for t in applying.warehouse.registry} == before
     assert applying.apply().tables == []
@@ -262,7 +263,7 @@ def test_a_constraint_that_keeps_rows_computes_nothing_again(applying: Applying)
         "hour))", "hour), CONSTRAINT few EXPECT (cnt < 3) ON VIOLATION WARN)", 1
     )
     result = applying.apply({"dws/by_user": text})
-    assert told(result) == {BY_USER: ("PROPERTIES", False)}
+    assert changes_of(result) == {BY_USER: ("PROPERTIES", False)}
     assert {str(t.name): t.store.version for t in applying.warehouse.registry} == before
     assert result.tables[0].what == ["constraints"]
     assert applying.apply().tables == []
@@ -287,7 +288,7 @@ def test_a_store_of_an_earlier_version_is_of_the_same_text(
 def test_a_dry_run_changes_nothing(applying: Applying) -> None:
     tables = dict(applying.warehouse.registry.tables)
     result = applying.apply({"dwd/paid": paid("*, 1 AS one")}, dry_run=True)
-    assert told(result)[PAID] == ("LOGIC", True)
+    assert changes_of(result)[PAID] == ("LOGIC", True)
     assert result.tables[0].refreshed is None
     assert applying.warehouse.registry.tables == tables
     applying.goes_on()
@@ -337,7 +338,7 @@ def test_killed_in_the_middle_it_is_done_by_the_next_apply(
     warehouse.open()
     assert not warehouse.table(PAID).store.fits
     result = applying.apply()
-    assert told(result)[PAID] == ("LOGIC", True)
+    assert changes_of(result)[PAID] == ("LOGIC", True)
     assert len(warehouse.rows(PAID)) == 9
     applying.goes_on()
 
@@ -353,7 +354,7 @@ def test_another_text_from_a_time_on_keeps_what_was_before(applying: Applying) -
     start = "START_MODE = FROM_TIMESTAMP('2026-11-20 11:00:00')"
     text = by_user(start).replace("sum(amount)", "sum(-amount)")
     result = applying.apply({"dws/by_user": text})
-    assert told(result) == {BY_USER: ("LOGIC", False)}
+    assert changes_of(result) == {BY_USER: ("LOGIC", False)}
     assert result.tables[0].what == ["query", "START_MODE"]
     rows = warehouse.rows(BY_USER)
     assert [row for row in rows if row[1] < HOURS[1]] == before
@@ -400,7 +401,7 @@ def test_a_chain_is_built_aside_proven_and_swapped_in(
     monkeypatch.setattr(green, "build", build_then_stream)
     texts = {"dwd/paid": paid(condition="amount > 3"), "dws/by_user": by_user().replace("sum(a", "sum(-a")}
     result = applying.apply(cast("Any", texts), green=green)
-    assert told(result) == {PAID: ("LOGIC", False), BY_USER: ("LOGIC", False)}
+    assert changes_of(result) == {PAID: ("LOGIC", False), BY_USER: ("LOGIC", False)}
     assert [(p.table, p.equal) for p in green.proofs] == [(PAID, True), (BY_USER, True)]
     assert result.tables[0].refreshed is not None and result.tables[0].refreshed.deleted == 3
     assert warehouse.table(PAID).store.version == version + 2  # the stream's and the swap's
@@ -417,8 +418,8 @@ def test_a_chain_is_built_aside_proven_and_swapped_in(
 def test_another_shape_is_swapped_in_with_all_who_read_it(applying: Applying) -> None:
     warehouse, green = applying.warehouse, applying.green()
     result = applying.apply({"dwd/paid": paid("*, amount * 2 AS twice")}, green=green)
-    assert told(result)[PAID] == ("LOGIC", True)
-    assert {name for name, (change, _) in told(result).items() if change == "RECOMPUTED"} == {
+    assert changes_of(result)[PAID] == ("LOGIC", True)
+    assert {name for name, (change, _) in changes_of(result).items() if change == "RECOMPUTED"} == {
         BY_USER,
         "dws.total",
     }

@@ -9,7 +9,7 @@ from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, forget
 
 from headrace.engine.compaction.compaction import compact
-from headrace.engine.refresh.refresh import advance
+from headrace.engine.refresh.refresh import refresh_table
 from headrace.store.record.commits import latest
 
 COPY = layer("dws.copy", "order_id", f"SELECT order_id, amount, hour FROM dwd.paid {RANGE}")
@@ -82,7 +82,7 @@ def test_late_data_runs_exactly_the_partitions_that_it_touched(harness: Callable
     made.advance_one("dwd.paid", made.feed())
     for name in before:
         table = made.table(name)
-        advance(made.sessions, made.registry, table, {}, run_id="test", rerun=True)
+        refresh_table(made.sessions, made.registry, table, {}, run_id="test", recompute=True)
         compact(made.sessions.batch, table, run_id="test")
         after = files(made, name)
         touched = {h for h in {*after, *before[name]} if after.get(h) != before[name].get(h)}

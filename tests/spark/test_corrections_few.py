@@ -19,7 +19,7 @@ from headrace.engine.backfill.correction import corrections, once
 from headrace.engine.backfill.corrections_arrow import few_corrections
 from headrace.engine.compaction.compaction import write_local
 from headrace.engine.rows.batch_rows import batch_rows
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Table
 from headrace.errors import ConstraintViolated
 from headrace.progress import Progress
@@ -75,9 +75,11 @@ def test_as_spark_finds_it(harness: Callable[..., Harness], seed: int) -> None:
             spark, table, table.store.head(), table.store.version, expected, start, end, only
         )
         assert few is not None
-        with Kept() as keep:
+        with Persisted() as persist:
             held = table.store.frame(spark)
-            found = once(corrections(table, held, expected, start, end, keep, only), expected, table, keep)
+            found = once(
+                corrections(table, held, expected, start, end, persist, only), expected, table, persist
+            )
             assert counted(few.changes, table) == counted(found.toArrow(), table), (seed, start, only)
             assert few.rows == (held.count() if few.changes.num_rows else 0)
 

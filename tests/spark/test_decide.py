@@ -9,7 +9,7 @@ from harness import Harness, layer
 
 from headrace.engine.refresh import refresh as advance_module
 from headrace.engine.refresh.decision import history
-from headrace.engine.refresh.refresh import advance
+from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.refresh.shadow import StrategiesDiffer
 from headrace.engine.refresh.strategies import driver
 from headrace.planner.policy.choice import samples
@@ -36,7 +36,7 @@ def refresh(warehouse: Harness, force: str | None = None) -> Decision | None:
     """Feed what the source emitted, refresh `dws.by_user`, and read the decision of its newest commit."""
     warehouse.feed()
     table = warehouse.table("dws.by_user")
-    advance(warehouse.sessions, warehouse.registry, table, {}, run_id="test", force=force)
+    refresh_table(warehouse.sessions, warehouse.registry, table, {}, run_id="test", force=force)
     return Decision.from_dict(newest(table.store.changelog.path, 1)[0].decision)
 
 

@@ -16,7 +16,7 @@ from orders_chain import HOURS, LAYERS, corrupt, nine_orders
 
 from headrace.catalog import Catalog
 from headrace.engine.backfill.backfill import backfill
-from headrace.engine.partitions.completion import COMPLETE, Closing
+from headrace.engine.partitions.completion import COMPLETE, PartitionCompletion
 from headrace.engine.partitions.run_modes import EQUAL, REPAIRED, actions
 from headrace.engine.proof.parity import verify_batch
 from headrace.engine.rows.batch_rows import Span
@@ -40,7 +40,7 @@ class Closed:
         """Another process, which knows what is on disk."""
         self.warehouse.open()
         self.proven: list[Span] = []
-        self.closing = Closing(
+        self.completion = PartitionCompletion(
             self.catalog,
             self.warehouse.registry,
             actions(self._prove, self._recompute),
@@ -65,7 +65,7 @@ class Closed:
         for name in ("stg.orders", "stg.users"):
             store = self.warehouse.table(name).store
             store.watermark.move(store.version, int(1000 * moment.timestamp()))
-        self.closing.look()
+        self.completion.look()
 
     def order(self, key: int, hour: str) -> None:
         """One more order, in every table."""
@@ -143,5 +143,5 @@ def test_a_restart_knows_how_far_it_was(closed: Closed, tmp_path: Path) -> None:
     closed.restart()
     store = closed.warehouse.table(TABLE).store
     assert 0 < store.commit.watermark_ms == store.watermark.newest <= before
-    closed.closing.look()
+    closed.completion.look()
     assert closed.proven == []

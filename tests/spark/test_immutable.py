@@ -41,7 +41,7 @@ def moved(warehouse: Harness, table: str, before: str | None, *, desired: str = 
     supervisor = SimpleNamespace(
         registry=warehouse.registry,
         arranging=threading.RLock(),
-        resting=set(),
+        paused=set(),
         catalog=SimpleNamespace(desired=lambda _: desired),
         resume=lambda flow, found: None,
     )

@@ -19,7 +19,7 @@ from headrace.catalog import Catalog
 from headrace.engine.backfill import backfill as backfill_module
 from headrace.engine.backfill.backfill import check_range
 from headrace.engine.ingest.watermark import watermark
-from headrace.engine.partitions.completion import Closing
+from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.completion_state import AGAIN_SECONDS
 from headrace.engine.partitions.offline import SEARCH_SECONDS, WRITTEN, Offline
 from headrace.engine.partitions.offline_run import write_run
@@ -74,7 +74,7 @@ class Batch:
             outcome=lambda table, error: self.failures.append(error),
             clock=lambda: self.now,
         )
-        self.closing = Closing(
+        self.completion = PartitionCompletion(
             self.catalog,
             registry,
             {},
@@ -90,7 +90,7 @@ class Batch:
             store = self.warehouse.table(name).store
             store.watermark.move(store.version, int(1000 * moment.timestamp()))
         self.now += max(SEARCH_SECONDS, AGAIN_SECONDS) + 1
-        self.closing.look()
+        self.completion.look()
 
     def order(self, key: int, hour: str, amount: str = "5.00") -> None:
         """One order more, or another one, in every table that streams."""
@@ -262,9 +262,9 @@ def test_what_fails_is_tried_again(batch: Batch, monkeypatch: pytest.MonkeyPatch
         batch.reach("11:05")
     assert "no room" in str(batch.failures[-1])
     name = batch.warehouse.table(TABLE).name
-    assert batch.closing.told(name) == ["its complete partitions wait: no room"]
+    assert batch.completion.warnings(name) == ["its complete partitions wait: no room"]
     batch.reach("11:06")
-    assert batch.closing.told(name) == [] and batch.failures[-1] is None
+    assert batch.completion.warnings(name) == [] and batch.failures[-1] is None
     batch.assert_bounded(TABLE, HOURS[0])
 
 
@@ -273,7 +273,7 @@ def test_a_table_that_does_not_run_waits(batch: Batch) -> None:
     batch.reach("12:05")
     assert batch.hours() == set()
     with pytest.raises(TerminalError, match=r"does not run\. Next: `headrace resume dws\.by_user`"):
-        batch.closing.now(batch.warehouse.table(TABLE), Progress())
+        batch.completion.now(batch.warehouse.table(TABLE), Progress())
     batch.running = True
     batch.reach("12:06")
     assert batch.hours() == set(HOURS[:2])
@@ -282,13 +282,13 @@ def test_a_table_that_does_not_run_waits(batch: Batch) -> None:
 def test_refresh_new_does_not_wait_for_the_delay_of_late_data(batch: Batch) -> None:
     batch.reach("12:05")
     batch.order(20, HOURS[0])
-    result = batch.closing.now(batch.warehouse.table(TABLE), Progress())
+    result = batch.completion.now(batch.warehouse.table(TABLE), Progress())
     assert (result.inserted, result.updated, result.partitions) == (0, 1, [HOURS[0]])
     assert batch.outcomes[HOURS[0]] == WRITTEN
     batch.assert_bounded(TABLE, HOURS[1])
     version = batch.warehouse.table(TABLE).store.commit.upstreams
     batch.order(21, HOURS[2])
-    result = batch.closing.now(batch.warehouse.table(TABLE), Progress())
+    result = batch.completion.now(batch.warehouse.table(TABLE), Progress())
     assert (result.inserted, result.updated, result.deleted, result.partitions) == (0, 0, 0, [])
     assert batch.warehouse.table(TABLE).store.commit.upstreams != version
     batch.assert_bounded(TABLE, HOURS[1])
@@ -322,7 +322,7 @@ def test_before_its_first_run_nothing_of_it_can_be_refreshed(
     assert batch.warehouse.backfill(TABLE).rows == 0 and table.store.version == 0
     assert batch.warehouse.verify(TABLE).equal
     with pytest.raises(TransientError, match="is not known yet"):
-        batch.closing.now(table, Progress())
+        batch.completion.now(table, Progress())
 
 
 def test_a_row_leaves_an_hour_for_one_that_is_open(harness: Callable[..., Harness], catalog: Catalog) -> None:
@@ -389,7 +389,7 @@ def test_what_reads_it_gets_its_rows_as_changes_and_is_never_ahead(
     batch.warehouse.step()
     assert batch.hours("dws.hours") == set(HOURS[:2])
     batch.warehouse.assert_parity()
-    batch.closing.look()
+    batch.completion.look()
     end = int(1000 * datetime.fromisoformat(DAY + "12:00").replace(tzinfo=UTC).timestamp())
     for name in (TABLE, "dws.hours"):
         assert watermark(batch.warehouse.registry, batch.warehouse.table(name)) == end
@@ -448,7 +448,7 @@ def test_with_another_query_it_is_computed_up_to_where_it_was(batch: Batch) -> N
     assert batch.warehouse.backfill(TABLE).deleted == 2
     batch.assert_bounded(TABLE, HOURS[1])
     batch.declare("dws/by_user", CHAIN["dws/by_user"].replace("count(*) AS cnt", "count(*) + 1 AS cnt"))
-    batch.warehouse.table(TABLE).begins_again = True  # other columns
+    batch.warehouse.table(TABLE).reshaped = True  # other columns
     assert batch.warehouse.backfill(TABLE).inserted == 4
     batch.assert_bounded(TABLE, HOURS[1])
     batch.reach("13:05")
@@ -463,8 +463,8 @@ def test_with_other_columns_before_its_first_run_it_is_made_anew(
     text = CHAIN["dws/by_user"].replace("count(*) AS cnt", "count(*) AS cnt, min(order_id) AS least")
     batch.declare("dws/by_user", text)
     [step] = steps(old, batch.warehouse.registry, {}, batch.warehouse.project)
-    assert step.begins_again
-    batch.warehouse.table(TABLE).begins_again = True
+    assert step.reshaped
+    batch.warehouse.table(TABLE).reshaped = True
     batch.warehouse.backfill(TABLE)
     assert batch.rows() == [] and batch.warehouse.verify(TABLE).equal
     batch.reach("12:05")

@@ -9,7 +9,7 @@ from harness import Harness
 from orders_chain import HOURS, LAYERS
 
 from headrace.catalog import Catalog
-from headrace.engine.flow.rejoin import advance_beside
+from headrace.engine.flow.rejoin import refresh_beside
 from headrace.engine.supervisor.schedule import Refreshes
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
@@ -22,7 +22,7 @@ def refreshes(warehouse: Harness, catalog: Catalog) -> Refreshes:
     """The schedule of two tables, one over the other, as a server has it after its start."""
 
     def advance(table: Table) -> None:
-        advance_beside(warehouse.sessions, warehouse.registry, [], table, run_id="test")
+        refresh_beside(warehouse.sessions, warehouse.registry, [], table, run_id="test")
 
     scheduled = [warehouse.table(name) for name in TABLES]
     for table in scheduled:

@@ -71,7 +71,7 @@ class Shop:
         self, name: str, to: int | datetime, *, cascade: bool = True, dry_run: bool = False
     ) -> RewindResult:
         @contextmanager
-        def resting(table: Table) -> Iterator[None]:
+        def paused(table: Table) -> Iterator[None]:
             if str(table.name) in self.resumed:
                 raise TransientError("resumed meanwhile")
             yield
@@ -82,7 +82,7 @@ class Shop:
             lambda topics: {t: {0: (self.first_offset, 1_000_000)} for t in topics},
             lambda table: self.suspended.append(str(table.name)) is None,
             lambda table: self.suspended.remove(str(table.name)),
-            resting,
+            paused,
             lambda table: None,
             "test",
         )

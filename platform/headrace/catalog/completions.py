@@ -50,7 +50,7 @@ class Completed:
 
 
 @dataclass(frozen=True)
-class Progress:
+class CompletionProgress:
     """How far the look at one table has come.
 
     Args:
@@ -65,7 +65,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Summary(Progress):
+class Summary(CompletionProgress):
     """As much as status tells of one table.
 
     Args:
@@ -87,12 +87,12 @@ class Completions:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def progress(self, table: TableName) -> Progress | None:
+    def progress(self, table: TableName) -> CompletionProgress | None:
         """None where the table was never looked at."""
         select = sa.select(c.c.through, c.c.looked, c.c.late).where(c.c.table_name == str(table))
         with reading(self._engine) as connection:
             found = connection.execute(select).one_or_none()
-        return Progress(*found) if found is not None else None
+        return CompletionProgress(*found) if found is not None else None
 
     def summaries(self, outcomes: Mapping[str, datetime | None]) -> dict[str, Summary]:
         """Every table that was ever looked at, by its name. Two queries, however many tables there are.

@@ -106,13 +106,13 @@ def _metadata(spec: TableSpec, freshness: Freshness) -> dict[str, Any]:
 def _description(spec: TableSpec, mode: RefreshMode, freshness: Freshness) -> str:
     """The table's comment, then how fresh it is to be, and who says so."""
     window, origin = freshness
-    told = f"Freshness {freshness_text(window)}" if window is not None else "No freshness declared"
+    text = f"Freshness {freshness_text(window)}" if window is not None else "No freshness declared"
     if origin != spec.name:
-        told += f" of {origin}"
+        text += f" of {origin}"
     elif window is not None:
-        told += f", by {spec.freshness_origin}"
+        text += f", by {spec.freshness_origin}"
     calendar = f", on some days otherwise: {spec.calendar}" if spec.calendar is not None else ""
-    return "\n\n".join(filter(None, [spec.comment, f"{told}{calendar}. {mode}."]))
+    return "\n\n".join(filter(None, [spec.comment, f"{text}{calendar}. {mode}."]))
 
 
 def _code_reference(spec: TableSpec) -> dg.CodeReferencesMetadataValue:

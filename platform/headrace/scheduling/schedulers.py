@@ -29,7 +29,7 @@ OVERDUE_SECONDS = 120.0
 """How long a turn may wait for Dagster before `headrace status` says so."""
 
 
-class _Kept:
+class _StoredWorkflows:
     """Keeps workflows in the catalog and runs their turns. Who begins a turn is for its subclasses to say.
 
     Args:
@@ -81,11 +81,11 @@ class _Kept:
     def status(self) -> list[WorkflowStatus]:
         return [self._status(workflow) for workflow in self.workflows()]
 
-    def unkept(self) -> dict[TableName, float]:
-        found = {workflow.table: self._turns.unkept(workflow) for workflow in self.workflows()}
+    def unmet(self) -> dict[TableName, float]:
+        found = {workflow.table: self._turns.unmet(workflow) for workflow in self.workflows()}
         return {table: took for table, took in found.items() if took is not None}
 
-    def told(self, table: TableName) -> list[str]:
+    def warnings(self, table: TableName) -> list[str]:
         return []
 
     def tick(self) -> None:
@@ -142,7 +142,7 @@ class _Kept:
         )
 
 
-class WarehouseScheduler(_Kept):
+class WarehouseScheduler(_StoredWorkflows):
     """The warehouse server refreshes its tables itself, one after the other."""
 
     name: SchedulerName = "warehouse"
@@ -157,12 +157,12 @@ class WarehouseScheduler(_Kept):
                 log.debug("%s: %s", workflow.table, error)
 
 
-class DagsterScheduler(_Kept):
+class DagsterScheduler(_StoredWorkflows):
     """Dagster's sensor asks for the turns that are due, and each of its runs does one of them."""
 
     name: SchedulerName = "dagster"
 
-    def told(self, table: TableName) -> list[str]:
+    def warnings(self, table: TableName) -> list[str]:
         with self._lock:
             workflow = self._workflows.get(table)
         if workflow is None or self._status(workflow).state != "DUE":

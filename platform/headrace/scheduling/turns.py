@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PAST = 5
 """Refreshes of a table whose durations count."""
 
-UNKEPT = 3
+UNMET = 3
 """Refreshes in a row that each take too long for any schedule, until the schedule is given up."""
 
 FIRST_RETRY, LONGEST_RETRY = 2.0, 60.0
@@ -85,13 +85,13 @@ class Turns:
             pace = self._pace(table)
             return pace.turn, pace.underway, pace.took[-1] if pace.took else None
 
-    def unkept(self, workflow: RefreshWorkflow) -> float | None:
+    def unmet(self, workflow: RefreshWorkflow) -> float | None:
         """Seconds that the newest refreshes took, at least, where each is too long to be within the freshness
         however often it is done; None where a schedule can keep it."""
         with self._lock:
-            newest = list(self._pace(workflow.table).took)[-UNKEPT:]
+            newest = list(self._pace(workflow.table).took)[-UNMET:]
         kept = any(refresh_interval(workflow.freshness, [took], workflow.levels) for took in newest)
-        return None if kept or len(newest) < UNKEPT else min(newest)
+        return None if kept or len(newest) < UNMET else min(newest)
 
     def begin(self, table: TableName, turn: str | None) -> Pace | str:
         """Take the turn, to be given back by `end`; else why it cannot be taken.

@@ -46,10 +46,10 @@ class WorkflowScheduler(Protocol):
     def status(self) -> list[WorkflowStatus]:
         """Where each workflow is, in the order of `workflows`."""
 
-    def unkept(self) -> Mapping[TableName, float]:
+    def unmet(self) -> Mapping[TableName, float]:
         """Seconds that a refresh takes of the tables that no schedule can keep as fresh as they are to be."""
 
-    def told(self, table: TableName) -> list[str]:
+    def warnings(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table that is not refreshed as it should be."""
 
     def tick(self) -> None:

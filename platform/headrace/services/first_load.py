@@ -87,12 +87,12 @@ class FirstLoad:
         )
 
     def _run(self, source: str) -> LoadResult:
-        told = 0.0
+        reported = 0.0
 
         def show(statement: Statement) -> None:
-            nonlocal told
-            if statement.message and time.monotonic() - told > REPORT_SECONDS:
-                told = time.monotonic()
+            nonlocal reported
+            if statement.message and time.monotonic() - reported > REPORT_SECONDS:
+                reported = time.monotonic()
                 self.report(statement.message)
 
         try:

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from headrace.errors import NeedsResync, TransientError
-from headrace.store.closing import Closable
+from headrace.store.closable import Closable
 from headrace.store.delta.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
 from headrace.store.delta.parts import commit_parts
 from headrace.store.record.commits import Commit, latest, read_commit

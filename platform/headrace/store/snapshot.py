@@ -19,7 +19,7 @@ from deltalake import (
 )
 
 from headrace.errors import NeedsResync
-from headrace.store.closing import Closable
+from headrace.store.closable import Closable
 from headrace.store.delta.files import NO_HOOKS, vacuum
 from headrace.store.delta.retained import Retained
 from headrace.store.record.commits import Commit, history, latest, log_versions

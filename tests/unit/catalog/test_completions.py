@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from headrace.catalog import Catalog, completions
-from headrace.catalog.completions import HISTORY, Completions, Progress, Summary
+from headrace.catalog.completions import HISTORY, CompletionProgress, Completions, Summary
 from headrace.spec.model import TableName
 
 T = TableName("dws", "user_hour")
@@ -29,7 +29,7 @@ def outcomes(known: Completions) -> dict[str, str | None]:
 
 
 def test_what_was_complete_before_waits_for_nothing(known: Completions) -> None:
-    assert known.progress(T) == Progress("10", 5, 0) and known.progress(OTHER) is None
+    assert known.progress(T) == CompletionProgress("10", 5, 0) and known.progress(OTHER) is None
     assert outcomes(known) == {"08": HISTORY, "10": HISTORY}
     assert known.waiting(T) == {}
     assert [p.turn for p in known.of(T)] == [1, 2]
@@ -38,7 +38,7 @@ def test_what_was_complete_before_waits_for_nothing(known: Completions) -> None:
 
 def test_a_complete_partition_waits_until_its_run_has_ended(known: Completions) -> None:
     known.complete(T, ["11", "12"], 2000, 7)
-    assert known.progress(T) == Progress("12", 7, 0)
+    assert known.progress(T) == CompletionProgress("12", 7, 0)
     assert known.waiting(T) == {"11": 2000, "12": 2000}
     known.finish(T, ["11"], "EQUAL", "told", 8)
     [found] = [p for p in known.of(T) if p.label == "11"]
@@ -58,7 +58,7 @@ def test_late_data_opens_it_again_once_until_it_has_run(known: Completions) -> N
     known.complete(T, ["11"], 2000, 7)
     known.finish(T, ["11"], "EQUAL", "", 7)
     known.reopen(T, ["11", "10", "09"], due_ms=2500, version=9, looked=9)
-    assert known.progress(T) == Progress("11", 9, 0)
+    assert known.progress(T) == CompletionProgress("11", 9, 0)
     assert known.waiting(T) == {"09": 2500, "10": 2500, "11": 2500}
     known.reopen(T, ["11"], due_ms=9999, version=10, looked=10)
     assert known.waiting(T)["11"] == 2500
@@ -98,7 +98,7 @@ def test_what_is_let_be_is_counted(known: Completions) -> None:
     known.ignore(T, 2, 6)
     known.ignore(T, 1, 8)
     known.look(T, 9)
-    assert known.progress(T) == Progress("10", 9, 3) and known.waiting(T) == {}
+    assert known.progress(T) == CompletionProgress("10", 9, 3) and known.waiting(T) == {}
 
 
 def test_it_survives_the_process(known: Completions, catalog: Catalog, tmp_path: Path) -> None:

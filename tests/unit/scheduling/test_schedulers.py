@@ -53,13 +53,13 @@ class World:
         self.now = 1000.0
         self.refreshed: list[TableName] = []
         self.errors: dict[TableName, Exception] = {}
-        self.resting: set[TableName] = set()
+        self.paused: set[TableName] = set()
         self.start()
 
     def start(self) -> None:
         """The scheduler of a new process."""
         self.scheduler: WorkflowScheduler = WarehouseScheduler(
-            self.catalog.workflows, self.refresh, self.resting.__contains__, Turns(clock=lambda: self.now)
+            self.catalog.workflows, self.refresh, self.paused.__contains__, Turns(clock=lambda: self.now)
         )
 
     def refresh(self, table: TableName, _progress: Progress) -> None:
@@ -111,7 +111,7 @@ class DagsterWorld(World):
         self.scheduler = DagsterScheduler(
             self.catalog.workflows,
             self.refresh,
-            self.resting.__contains__,
+            self.paused.__contains__,
             Turns(notice=NOTICE_SECONDS, clock=lambda: self.now),
         )
 
@@ -264,10 +264,10 @@ def test_a_turn_is_done_once(world: World) -> None:
 def test_upstreams_go_first_and_what_rests_waits(world: World) -> None:
     world.scheduler.create(workflow(DAY, levels=2))
     world.scheduler.create(workflow(TOTAL, levels=1))
-    world.resting.add(DAY)
+    world.paused.add(DAY)
     assert world.tick() == [TOTAL]
     assert world.state(DAY).state == "SUSPENDED"
-    world.resting.clear()
+    world.paused.clear()
     assert world.tick() == [DAY]
     assert world.after(HOUR) == [TOTAL, DAY]
 
@@ -335,18 +335,18 @@ def test_a_failed_run_fails_once(dagster: DagsterWorld) -> None:
 def test_a_turn_that_dagster_does_not_take_is_told(dagster: DagsterWorld) -> None:
     dagster.scheduler.create(workflow())
     dagster.now += OVERDUE_SECONDS - 1
-    assert dagster.scheduler.told(TOTAL) == []
+    assert dagster.scheduler.warnings(TOTAL) == []
     dagster.now += 1
-    [told] = dagster.scheduler.told(TOTAL)
+    [told] = dagster.scheduler.warnings(TOTAL)
     assert "due for 120 s" in told and "sensor `refresh_workflows`" in told
-    assert dagster.scheduler.told(DAY) == []
+    assert dagster.scheduler.warnings(DAY) == []
     dagster.tick()
-    assert dagster.scheduler.told(TOTAL) == []
+    assert dagster.scheduler.warnings(TOTAL) == []
 
 
 def test_the_sensor_leaves_alone_what_the_warehouse_refreshes(dagster: DagsterWorld) -> None:
     dagster.scheduler = WarehouseScheduler(
-        dagster.catalog.workflows, dagster.refresh, dagster.resting.__contains__, Turns()
+        dagster.catalog.workflows, dagster.refresh, dagster.paused.__contains__, Turns()
     )
     dagster.scheduler.create(workflow())
     told = dagster.evaluate()

@@ -23,7 +23,7 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.refresh.strategies.cluster import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.rows.diff import count_kinds
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.immutable import mutable_range, nothing_left, refuse
 from headrace.engine.table.offline_bound import check_written, through_after
@@ -80,7 +80,7 @@ def backfill(
     """
     begun = time.monotonic()
     spark = sessions.batch
-    if table.begins_again:
+    if table.reshaped:
         return rebuild(
             sessions,
             registry,
@@ -121,7 +121,7 @@ def backfill(
         )
     else:
         expected = in_range(complete(expected, table, through), table, start, end, only)
-    with Kept() as keep:
+    with Persisted() as persist:
         # What the batch writes as the table's only writer is no correction to those that read it.
         origin = BACKFILL if complete_through is None else STREAM
         work = _Correction(
@@ -131,7 +131,7 @@ def backfill(
             at=at,
             frontier=frontier,
             run_id=run_id,
-            keep=keep,
+            persist=persist,
             was_through=commit.complete_through,
             complete_through=through,
             origin=origin,
@@ -144,7 +144,9 @@ def backfill(
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
         else:
             held = table.store.frame(spark, version=at)
-            changes = once(corrections(table, held, expected, start, end, keep, only), expected, table, keep)
+            changes = once(
+                corrections(table, held, expected, start, end, persist, only), expected, table, persist
+            )
             check_changes(changes, table)
             count = changes.count()
             rows = held.select(*table.store.schema.key).distinct().count() if count else 0
@@ -176,7 +178,7 @@ class _Correction:
     at: int
     frontier: dict[str, int]
     run_id: str
-    keep: Kept
+    persist: Persisted
     was_through: str
     complete_through: str
     """The bound of complete partitions, as it was found and from now on; "" for none."""
@@ -210,7 +212,7 @@ class _Correction:
                 changes = self._renewed(self._frame(changes), head)
             record = self._record(head)
             if count > CORRECTIONS_LIMIT:
-                changes = changes if isinstance(changes, pa.Table) else self.keep(changes)
+                changes = changes if isinstance(changes, pa.Table) else self.persist(changes)
                 counts = count_kinds(changes)
                 store.append_large(changes, record, origin=origin, kinds=counts, miscounted=miscounted)
                 compact(self.sessions.batch, self.table, run_id=self.run_id)
@@ -244,8 +246,8 @@ class _Correction:
         )
         wanted = by_key(rows, wrong)
         held = by_key(store.frame(spark, version=head.version), wrong)
-        changes = corrections(self.table, held, wanted, None, None, self.keep)
-        changes = once(changes, wanted, self.table, self.keep)
+        changes = corrections(self.table, held, wanted, None, None, self.persist)
+        changes = once(changes, wanted, self.table, self.persist)
         check_changes(changes, self.table)
         return changes
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.rows.diff import diff_frame
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Table
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, UPDATE_AFTER
 
@@ -22,7 +22,7 @@ def corrections(
     expected: DataFrame,
     start: str | None,
     end: str | None,
-    keep: Kept,
+    persist: Persisted,
     only: Collection[str] | None = None,
 ) -> DataFrame:
     """The changes that turn the held rows of a range into the expected ones, kept.
@@ -39,13 +39,13 @@ def corrections(
     schema = table.store.schema
     actual = in_range(held, table, start, end, only)
     wanted = _sequenced(expected, actual, table)
-    changes = keep(diff_frame(actual, wanted, schema))
+    changes = persist(diff_frame(actual, wanted, schema))
     if start is None or end is None or schema.partition is None or schema.partition in schema.key:
         return changes
     single = changes.where(changes[KIND].isin(INSERT, DELETE))
     if single.isEmpty():
         return changes
-    outside = keep(by_key(_beyond(held, table, start, end, only), single.select(*schema.key).distinct()))
+    outside = persist(by_key(_beyond(held, table, start, end, only), single.select(*schema.key).distinct()))
     if outside.isEmpty():
         return changes
     coming = single.where(single[KIND] == INSERT).select(*schema.key)
@@ -55,10 +55,10 @@ def corrections(
         wanted.unionByName(by_key(outside, leaving)),
         schema,
     )
-    return keep(moved)
+    return persist(moved)
 
 
-def once(changes: DataFrame, expected: DataFrame, table: Table, keep: Kept) -> DataFrame:
+def once(changes: DataFrame, expected: DataFrame, table: Table, persist: Persisted) -> DataFrame:
     """`changes` with one new row per key, also where damage has left several held rows of one key.
 
     Two expected rows of one key stay as they are: they break the table's key, and the caller says so.
@@ -69,7 +69,7 @@ def once(changes: DataFrame, expected: DataFrame, table: Table, keep: Kept) -> D
     if twice.isEmpty() or not by_key(expected, twice).groupBy(*key).count().where("count > 1").isEmpty():
         return changes
     old = changes.where(~changes[KIND].isin(INSERT, UPDATE_AFTER))
-    return keep(old.unionByName(new.dropDuplicates(key)))
+    return persist(old.unionByName(new.dropDuplicates(key)))
 
 
 def by_key(rows: DataFrame, keys: DataFrame) -> DataFrame:
@@ -92,7 +92,7 @@ def _beyond(rows: DataFrame, table: Table, start: str, end: str, only: Collectio
 
 
 def _sequenced(expected: DataFrame, actual: DataFrame, table: Table) -> DataFrame:
-    """stg rows keep the sequence they have; rows that were missing get the newest applied one."""
+    """stg rows persist the sequence they have; rows that were missing get the newest applied one."""
     from pyspark.sql import functions as F
 
     schema = table.store.schema

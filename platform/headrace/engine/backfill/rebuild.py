@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.engine.compaction.compaction import laid_out
 from headrace.engine.refresh.strategies.cluster import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.immutable import mutable_range, start_label
 from headrace.engine.table.offline_bound import through_after, unwritten
@@ -58,7 +58,7 @@ def rebuild(
     begun = time.monotonic()
     store = table.store
     progress.report(f"{table.name}: running the query for everything, with its new columns")
-    with store.writing, Kept() as keep:
+    with store.writing, Persisted() as persist:
         frontier = registry.versions(table) if frontier is None else frontier
         bound = start_label(table.spec, None, datetime.now(UTC))
         rows = expected
@@ -69,7 +69,7 @@ def rebuild(
             through = open_range(table.spec)[0]  # its first run is still to come
         rows = complete(rows, table, through)
         rows = in_range(rows, table, *mutable_range(table, bound, None, None))
-        rows = keep(_stored(rows, table))
+        rows = persist(_stored(rows, table))
         check_changes(_inserted(rows), table)
         count = rows.count()
         commit = _record(store.commit, table, count, frontier, offsets, run_id)
@@ -80,7 +80,7 @@ def rebuild(
             creation.rebuild(store, laid_out(rows, store.schema, count), commit, snapshot)
             creation.describe(store, table.spec.definition)
             store.open()
-        table.covered, table.begins_again = {}, False
+        table.covered, table.reshaped = {}, False
     return RefreshResult(
         table=str(table.name),
         start="",

@@ -24,11 +24,11 @@ from headrace.engine.flow.trailing import Trailing
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.cuts import Cut, Cuts
 from headrace.engine.ingest.driver import ingest
-from headrace.engine.ingest.gate import Gate, at_rest
+from headrace.engine.ingest.gate import Gate, resting_upstreams
 from headrace.engine.ingest.ingest import ingest_large
 from headrace.engine.ingest.spark import Loaded
 from headrace.engine.ingest.watermark import SourceTime
-from headrace.engine.refresh.refresh import SMALL, advance
+from headrace.engine.refresh.refresh import SMALL, refresh_table
 from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.prepared import Queries
 from headrace.engine.spark.session import use_pool
@@ -378,7 +378,7 @@ class Flow:
     def _catch_up(self, table: Table) -> None:
         if table.name in self.active and self._query is not None:
             with self._lock:
-                cut = at_rest(self._registry, table)
+                cut = resting_upstreams(self._registry, table)
             self._guarded(table, partial(self._advance, known={}, batch_id=-1, cut=cut))
 
     def _advance(
@@ -389,7 +389,7 @@ class Flow:
         batch_id: int,
         cut: Mapping[TableName, Head] | None = None,
     ) -> Delta | None:
-        return advance(
+        return refresh_table(
             self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id, cut=cut
         )
 

@@ -10,9 +10,9 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.flow.flow import Flow
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.driver import ingest
-from headrace.engine.ingest.gate import at_rest
+from headrace.engine.ingest.gate import resting_upstreams
 from headrace.engine.ingest.spark import ingest_frame
-from headrace.engine.refresh.refresh import SMALL, advance
+from headrace.engine.refresh.refresh import SMALL, refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, Table
 from headrace.sources.dead_letters import DeadLetters
@@ -100,7 +100,7 @@ def between_batches(flows: Sequence[Flow], tables: Collection[TableName]) -> Ite
                 return
 
 
-def advance_beside(
+def refresh_beside(
     sessions: Sessions,
     registry: Registry,
     flows: Sequence[Flow],
@@ -112,9 +112,9 @@ def advance_beside(
 
     A FULL one runs touched partitions again, and what was run again is in the snapshot at once.
     """
-    rerun = table.mode is RefreshMode.FULL
+    recompute = table.mode is RefreshMode.FULL
     with between_batches(flows, registry.upstreams(table)):
-        cut = at_rest(registry, table)
-    advance(sessions, registry, table, {}, run_id=run_id, cut=cut, rerun=rerun)
-    if rerun:
+        cut = resting_upstreams(registry, table)
+    refresh_table(sessions, registry, table, {}, run_id=run_id, cut=cut, recompute=recompute)
+    if recompute:
         compact(sessions.large, table, run_id=run_id)

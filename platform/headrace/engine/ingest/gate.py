@@ -67,7 +67,7 @@ def gate_of(tables: Iterable[Table], connectors: Mapping[str, Connector]) -> Gat
     return Gate([Transactions(t, captured[name]) for name, t in topics.items() if t is not None])
 
 
-def at_rest(registry: Registry, table: Table) -> dict[TableName, Head]:
+def resting_upstreams(registry: Registry, table: Table) -> dict[TableName, Head]:
     """The upstreams of a table that is refreshed outside its flow, between two micro-batches.
 
     Call it while the flows that advance the upstreams rest, which the caller sees to.

@@ -72,8 +72,8 @@ def run_images(spark: SparkSession, table: Table, nets: Sequence[NetChange]) -> 
     keys = [f"_key{i}" for i in range(len(table.source.key))]
     inputs = [(_texts(nets), _TEXTS)]
     found = table.queries.run(spark, "images", inputs, partial(_decoded, spark, table))
-    told = found.column("_side")
-    before, after, about = (found.filter(pc.equal(told, i)) for i in range(3))
+    side = found.column("_side")
+    before, after, about = (found.filter(pc.equal(side, i)) for i in range(3))
     numbers = about.column("_image").to_pylist()
     rows = [n for n in found.column_names if n not in ("_side", "_image", "_bad", *keys)]
     return Images(

@@ -15,7 +15,7 @@ from headrace.engine.refresh.strategies.cluster import semi_join
 from headrace.engine.refresh.strategies.driver import check_violations
 from headrace.engine.refresh.strategies.large import gathered
 from headrace.engine.rows.diff import count_kinds, diff_frame
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import drops_rows, run, with_violations
 from headrace.engine.table.table import Delta, Table
 from headrace.errors import NeedsResync, TerminalError
@@ -68,9 +68,9 @@ def ingest_frame(
     Raises:
         NeedsResync: the source table was truncated.
     """
-    with table.store.writing, Kept() as keep:
-        events = keep(_decoded(table, messages))  # the one pass over Kafka and its JSON
-        return _ingest(spark, table, events, offsets, dead_letters, keep, run_id=run_id, batch=batch)
+    with table.store.writing, Persisted() as persist:
+        events = persist(_decoded(table, messages))  # the one pass over Kafka and its JSON
+        return _ingest(spark, table, events, offsets, dead_letters, persist, run_id=run_id, batch=batch)
 
 
 def _decoded(table: Table, messages: DataFrame) -> DataFrame:
@@ -98,7 +98,7 @@ def _ingest(
     events: DataFrame,
     offsets: Offsets,
     dead_letters: DeadLetters,
-    keep: Kept,
+    persist: Persisted,
     *,
     run_id: str,
     batch: int,
@@ -122,7 +122,7 @@ def _ingest(
     all_newer = head.version == 0 or follows(summary, head)
     newer = sequenced if all_newer else _newer(spark, table, sequenced)
     if newer is not sequenced or last is not good:
-        newer = keep(newer)
+        newer = persist(newer)
     columns = list(table.source.names)
     sequences = newer.select(*schema.key, SEQUENCE)
     rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
@@ -145,14 +145,14 @@ def _ingest(
         table.store.load(loaded, commit, record, tombstones=buried)
     else:
         if head.version == 0:
-            changes = keep(diff_frame(None, rows, schema))
+            changes = persist(diff_frame(None, rows, schema))
         else:
             old = table.store.frame(spark)
             upsert = deleted is None and not drops_rows(table.spec)
             if not upsert:
                 old = semi_join(old, schema.key, newer.select(*schema.key), null_safe=False)
             changes = diff_frame(old, rows, schema, upsert=upsert)
-            changes = keep(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
+            changes = persist(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
             if deleted is not None:
                 deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
         counts = count_kinds(changes)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headrace.catalog import Catalog
-from headrace.catalog.completions import Progress as Looked
+from headrace.catalog.completions import CompletionProgress
 from headrace.engine.flow.freshness.monitor import SHARE, WINDOW_SECONDS
 from headrace.engine.ingest.watermark import watermark
-from headrace.engine.partitions.completion_state import Noted
+from headrace.engine.partitions.completion_state import CompletionState
 from headrace.engine.partitions.offline import Offline, labels_by_time
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table
@@ -56,7 +56,7 @@ nothing. Labels that the answer leaves out have the outcome COMPLETE."""
 
 
 @dataclass
-class _State(Noted):
+class _State(CompletionState):
     """
     Args:
         searched: changelog version up to which nothing is left to see.
@@ -65,7 +65,7 @@ class _State(Noted):
     searched: int = 0
 
 
-class Closing:
+class PartitionCompletion:
     """Of all tables with partitions by time.
 
     Args:
@@ -96,7 +96,7 @@ class Closing:
         self._clock = clock
         self._states: dict[TableName, _State] = {}
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="closing", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="completion", daemon=True)
 
     @property
     def offline(self) -> Offline:
@@ -117,11 +117,11 @@ class Closing:
         """`REFRESH NEW` of a table that no stream writes. Raises as `Offline.now`."""
         return self.offline.now(table, self.signal_ms(table), progress)
 
-    def told(self, table: TableName) -> list[str]:
+    def warnings(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table whose complete partitions cannot be run."""
         state = self._states.get(table)
-        told = state.told() if state else []
-        return told + (self._offline.told(table) if self._offline is not None else [])
+        warnings = state.warnings() if state else []
+        return warnings + (self._offline.warnings(table) if self._offline is not None else [])
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK):
@@ -182,29 +182,29 @@ class Closing:
     def _note(self, state: _State, signal: int) -> None:
         known, table, spec = state.known, state.table, state.table.spec
         version, moment = table.store.version, datetime.fromtimestamp(signal / 1000, UTC)
-        looked = state.looked()
-        if looked is None:
+        progress = state.progress()
+        if progress is None:
             newest = newest_complete(spec, moment)
             # Which partitions a first load has brought is known once it is compacted.
             if newest is not None and self._runs(table) and not self._loading(table) and not table.store.cold:
                 found = {p for p in labels_by_time(table) if p <= newest} | {newest}
                 known.begin(table.name, found, newest, signal, version)
             return
-        self._search(state, looked, version, signal)
-        state.complete(looked, signal)
+        self._search(state, progress, version, signal)
+        state.complete(progress, signal)
 
-    def _search(self, state: _State, looked: Looked, version: int, signal: int) -> None:
+    def _search(self, state: _State, progress: CompletionProgress, version: int, signal: int) -> None:
         """Look for late data in the commits since the last look."""
         known, table = state.known, state.table
-        after = max(looked.looked, state.searched)
-        found = late_labels(table, after, version, looked.through) if version > after else []
+        after = max(progress.looked, state.searched)
+        found = late_labels(table, after, version, progress.through) if version > after else []
         labels = sorted(set(found))
         if labels and table.spec.completion.late is LateData.REOPEN:
             state.reopen(labels, signal, version)
         elif labels:
             known.ignore(table.name, len(found), version)
             state.written()
-        elif version - looked.looked > MOST_RECORDS // 2:  # a restart reads on from what the catalog has
+        elif version - progress.looked > MOST_RECORDS // 2:  # a restart reads on from what the catalog has
             known.look(table.name, version)
             state.written()
         state.searched = version

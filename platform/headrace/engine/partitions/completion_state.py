@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headrace.catalog.completions import Completions
-from headrace.catalog.completions import Progress as Looked
+from headrace.catalog.completions import CompletionProgress, Completions
 from headrace.engine.table.table import Table
 from headrace.planner.policy.completion import newly_complete
 from headrace.spec.partitions.labels import is_label
@@ -20,7 +19,7 @@ AGAIN_SECONDS = 60.0
 
 
 @dataclass
-class Noted:
+class CompletionState:
     """Read again from the catalog only after it was written.
 
     Args:
@@ -30,17 +29,17 @@ class Noted:
     known: Completions
     table: Table
     failed: tuple[float, str] = (0.0, "")
-    _looked: Looked | None = None
+    _progress: CompletionProgress | None = None
     _waiting: dict[str, int] | None = None
 
-    def looked(self) -> Looked | None:
-        """How far it was looked; None before the first look, and where labels have another format now."""
-        if self._looked is None:
-            self._looked = self.known.progress(self.table.name)
-            if self._looked is not None and not is_label(self.table.spec, self._looked.through):
+    def progress(self) -> CompletionProgress | None:
+        """How far partitions are complete; None before a look or after a change of format."""
+        if self._progress is None:
+            self._progress = self.known.progress(self.table.name)
+            if self._progress is not None and not is_label(self.table.spec, self._progress.through):
                 self.known.restart(self.table.name)
-                self._looked = None
-        return self._looked
+                self._progress = None
+        return self._progress
 
     def waiting(self) -> dict[str, int]:
         """When each partition that waits is due, milliseconds of the signal."""
@@ -50,16 +49,16 @@ class Noted:
 
     def written(self) -> None:
         """The catalog has something new."""
-        self._looked = self._waiting = None
+        self._progress = self._waiting = None
 
-    def complete(self, looked: Looked, signal: int) -> None:
+    def complete(self, progress: CompletionProgress, signal: int) -> None:
         """Note what has become complete since: it waits to be run.
 
         Args:
             signal: how far the table is, milliseconds since 1970.
         """
         moment = datetime.fromtimestamp(signal / 1000, UTC)
-        if labels := newly_complete(self.table.spec, moment, looked.through):
+        if labels := newly_complete(self.table.spec, moment, progress.through):
             log.info("%s: complete up to %s", self.table.name, labels[-1])
             self.known.complete(self.table.name, labels, signal, self.table.store.version)
             self.written()
@@ -75,6 +74,6 @@ class Noted:
         """Rest from now on, seconds since 1970."""
         self.failed = now + AGAIN_SECONDS, str(error).splitlines()[0]
 
-    def told(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What `headrace status` says where the last run failed."""
         return [f"its complete partitions wait: {self.failed[1]}"] if self.failed[1] else []

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from headrace.catalog import Catalog
-from headrace.engine.partitions.completion_state import Noted
+from headrace.engine.partitions.completion_state import CompletionState
 from headrace.engine.table.labels import labels_of
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table
@@ -57,7 +57,7 @@ Write = Callable[[Table, Run, Progress], RefreshResult]
 
 
 @dataclass
-class _State(Noted):
+class _State(CompletionState):
     """
     Args:
         version, searched: the upstreams' versions up to which late data was looked for, at the table's own.
@@ -105,10 +105,10 @@ class Offline:
         """Held by who writes the table."""
         return self._locks.setdefault(name, threading.RLock())
 
-    def told(self, table: TableName) -> list[str]:
+    def warnings(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table whose last run failed."""
         state = self._states.get(table)
-        return state.told() if state is not None and offline(state.table) else []
+        return state.warnings() if state is not None and offline(state.table) else []
 
     def look(self, table: Table, signal: int) -> None:
         """Note what is complete and what is late, and run it where it is due.
@@ -171,14 +171,14 @@ class Offline:
         moment = datetime.fromtimestamp(signal / 1000, UTC)
         if newest_complete(spec, moment) is None:
             return False
-        looked = state.looked()
-        if looked is None or not _bound(table):
+        progress = state.progress()
+        if progress is None or not _bound(table):
             return True
-        state.complete(looked, signal)
+        state.complete(progress, signal)
         self._search(state, signal)
-        looked, waiting = state.looked(), state.waiting()
-        assert looked is not None
-        return _bound(table) < looked.through or any(ms <= signal for ms in waiting.values())
+        progress, waiting = state.progress(), state.waiting()
+        assert progress is not None
+        return _bound(table) < progress.through or any(ms <= signal for ms in waiting.values())
 
     def _search(self, state: _State, signal: int) -> None:
         """Look for late data in what the upstreams have changed since the last search."""
@@ -203,26 +203,26 @@ class Offline:
         """Args:
         signal: 0: nothing becomes complete.
         """
-        table, bound, looked = state.table, _bound(state.table), state.looked()
+        table, bound, known = state.table, _bound(state.table), state.progress()
         cut = self._cut(table)  # after the signal was seen: all that it tells of is in these versions
         through = max(bound, self._through(state, signal))
         if not through:
             raise TransientError(f"`{table.name}`: no partition is complete yet. Next: `headrace status`")
         found = touched(self._registry, table, table.reached, cut) if bound else None
-        if looked is not None and found is not None:
+        if known is not None and found is not None:
             self._reopen(state, late(table.spec, found, bound), signal)
         waiting = {label for label in state.waiting() if label <= through}
         labels = None if found is None else partitions_to_run(table.spec, bound, through, found | waiting)
         done = self._write(table, Run(cut, through, labels), progress)
-        told = f"{done.inserted} inserted, {done.updated} updated, {done.deleted} deleted by the batch"
+        detail = f"{done.inserted} inserted, {done.updated} updated, {done.deleted} deleted by the batch"
         version = table.store.version
-        if looked is None:
+        if known is None:
             self._known.begin(table.name, labels_by_time(table) | {through}, through, signal, version)
         else:
             if signal:
-                state.complete(looked, signal)
+                state.complete(known, signal)
             waits = [label for label in state.waiting() if label <= through]
-            self._known.finish(table.name, waits, WRITTEN, told, version)
+            self._known.finish(table.name, waits, WRITTEN, detail, version)
         state.written()
         state.failed = (0.0, "")
         tell_watermark(table.store, int(1000 * end_of(table.spec, through).timestamp()))
@@ -231,11 +231,11 @@ class Offline:
 
     def _through(self, state: _State, signal: int) -> str:
         """The newest partition that the run is to write."""
-        looked = state.looked()
+        progress = state.progress()
         if not signal:
             return ""
-        if looked is not None and _bound(state.table):
-            return looked.through
+        if progress is not None and _bound(state.table):
+            return progress.through
         return newest_complete(state.table.spec, datetime.fromtimestamp(signal / 1000, UTC)) or ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from headrace.engine.flow.rejoin import between_batches
-from headrace.engine.partitions.completion import Action, Closing, Outcome
+from headrace.engine.partitions.completion import Action, Outcome, PartitionCompletion
 from headrace.engine.partitions.offline import Offline, Run
 from headrace.engine.partitions.offline_run import write_run
 from headrace.engine.proof.verify import Proof
@@ -50,12 +50,12 @@ def double_run(prove: Prove, recompute: Recompute) -> Action:
         wrong = frozenset(before.partitions) & frozenset(labels)
         done = recompute(table, Span(min(wrong), max(wrong), wrong) if wrong else span)
         after = _compared(prove(table, span))
-        told = (
+        detail = (
             f"batch had {before.missing} rows that the table lacked, the table {before.extra} that batch had "
             f"not; {done.inserted} inserted, {done.updated} updated, {done.deleted} deleted"
         )
-        found = {label: Outcome(REPAIRED, told) for label in wrong}
-        found |= {label: Outcome(DIFFERS, told) for label in after.partitions}
+        found = {label: Outcome(REPAIRED, detail) for label in wrong}
+        found |= {label: Outcome(DIFFERS, detail) for label in after.partitions}
         return {label: found.get(label, Outcome(EQUAL)) for label in labels}
 
     return run
@@ -68,11 +68,11 @@ def settle(prove: Prove, recompute: Recompute) -> Action:
         labels, span = label_range(table.spec, start, end), Span(start, end)
         done = recompute(table, span)
         after = _compared(prove(table, span))
-        told = f"{done.inserted} inserted, {done.updated} updated, {done.deleted} deleted by the batch"
+        detail = f"{done.inserted} inserted, {done.updated} updated, {done.deleted} deleted by the batch"
         if not after.equal:
-            return dict.fromkeys(labels, Outcome(DIFFERS, told))
+            return dict.fromkeys(labels, Outcome(DIFFERS, detail))
         protect(table, label_after(table.spec, end), run_id="settled")
-        return dict.fromkeys(labels, Outcome(SETTLED, told))
+        return dict.fromkeys(labels, Outcome(SETTLED, detail))
 
     return run
 
@@ -83,7 +83,9 @@ def _compared(result: ParityResult) -> ParityResult:
     return result
 
 
-def closing_of(supervisor: Supervisor, proof: Proof, corrected: Callable[[Table], None]) -> Closing:
+def partition_completion(
+    supervisor: Supervisor, proof: Proof, corrected: Callable[[Table], None]
+) -> PartitionCompletion:
     """What closes the partitions of a supervisor's tables, not yet started.
 
     Args:
@@ -126,7 +128,7 @@ def closing_of(supervisor: Supervisor, proof: Proof, corrected: Callable[[Table]
         runs=lambda table: supervisor.wanted(table.name) and outdated(table) is None,
         outcome=outcome,
     )
-    return Closing(
+    return PartitionCompletion(
         catalog,
         supervisor.registry,
         actions(prove, recompute),

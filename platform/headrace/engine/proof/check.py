@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.engine.rows.batch_rows import in_range
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.results import ConstraintResult
@@ -29,9 +29,9 @@ def check(
         for i, c in enumerate(table.spec.constraints)
     ]
     suite = suite_of(table.spec)
-    with Kept() as keep:
+    with Persisted() as persist:
         if suite is not None:
-            rows = keep(rows.select(*table.store.schema.names))
+            rows = persist(rows.select(*table.store.schema.names))
         counts = rows.agg(F.count("*").alias("rows"), *broken).collect()[0]
         results = _constraints(table, counts.asDict())
         if suite is not None:

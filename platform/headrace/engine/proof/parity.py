@@ -9,7 +9,7 @@ from headrace.engine.ingest.offsets import read
 from headrace.engine.ingest.spark import topic_rows
 from headrace.engine.rows.batch_rows import batch_rows, in_range
 from headrace.engine.rows.differences import differences, multiplicities
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import tests_rows
 from headrace.engine.table.immutable import mutable_range
 from headrace.engine.table.offline_bound import unwritten
@@ -37,9 +37,9 @@ def compare(
 ) -> ParityResult:
     """Compare rows and say what differs, row by row."""
     begun = time.monotonic()
-    with Kept() as keep:
+    with Persisted() as persist:
         if tests_rows(table.spec):  # Spark fails where it infers a UNION's constraints from a subquery's side
-            expected = keep(expected)
+            expected = persist(expected)
         sums = multiplicities(actual, expected).selectExpr(
             "coalesce(sum(_n), 0) AS rows",
             "coalesce(sum(greatest(_d, 0)), 0) AS missing",
@@ -49,7 +49,7 @@ def compare(
         sample: list[DifferingRow] = []
         partitions: list[str] = []
         if missing or extra:  # a second pass: most comparisons find nothing to show
-            sample, partitions = _describe(keep(differences(actual, expected)), table)
+            sample, partitions = _describe(persist(differences(actual, expected)), table)
     return ParityResult(
         table=str(table.name),
         against="source" if against == "source" else "batch",

@@ -54,8 +54,8 @@ class Repair:
         if not wrong:
             return before
         span = differing(table, wrong)
-        told = "all of it" if span.only is None else ", ".join(sorted(span.only))
-        progress.report(f"{table.name}: recomputing {told}")
+        what = "all of it" if span.only is None else ", ".join(sorted(span.only))
+        progress.report(f"{table.name}: recomputing {what}")
         try:
             done = self.refresh(table, span)
         except Cancelled:

@@ -85,15 +85,15 @@ def candidates(table: Table) -> dict[str, Strategy]:
     return {planned.name: planned, FULL: Full()}
 
 
-def run_again(table: Table, *, rerun: bool, corrected: bool) -> Strategy | None:
+def recomputing(table: Table, *, asked: bool, corrected: bool) -> Strategy | None:
     """How what is touched is run again whole and compared with what the table holds; None where it is not.
 
     Args:
-        rerun: it is asked for: by partition, or the whole query.
+        asked: by partition, or the whole query.
         corrected: a change is a correction that is not carried as one.
     """
     again = table.plan.partitions.recompute
-    if rerun:
+    if asked:
         return again if isinstance(again, AffectedPartitions) else Full()
     if corrected:
         return Full() if isinstance(table.plan.strategy, Full) else again
@@ -113,7 +113,7 @@ def decide(
     """Choose how to apply `deltas`.
 
     Args:
-        again: see `run_again`.
+        again: see `recomputing`.
     Raises:
         ValueError: `force` names no strategy of the table.
     """

@@ -18,7 +18,7 @@ from headrace.engine.compaction.compaction import (
     snapshot_commit,
     warm_head,
 )
-from headrace.engine.refresh.decision import Refresh, candidates, decide, history, run_again, whole_query
+from headrace.engine.refresh.decision import Refresh, candidates, decide, history, recomputing, whole_query
 from headrace.engine.refresh.shadow import compare, due
 from headrace.engine.refresh.strategies import cluster, driver, weighted
 from headrace.engine.refresh.strategies.large import gathered
@@ -26,7 +26,7 @@ from headrace.engine.refresh.strategies.top_n import top_changes
 from headrace.engine.refresh.upstream_change import changes_since, corrected
 from headrace.engine.rows.cells import TooLarge, TooWide
 from headrace.engine.rows.diff import check_unique, count_kinds
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import run, with_violations
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.immutable import mutable
@@ -65,7 +65,7 @@ def _gone(table: Table, upstream: Table, after: int) -> str:
     )
 
 
-def advance(
+def refresh_table(
     sessions: Sessions,
     registry: Registry,
     table: Table,
@@ -75,12 +75,12 @@ def advance(
     batch: int = -1,
     cut: Mapping[TableName, Head] | None = None,
     force: str | None = None,
-    rerun: bool = False,
+    recompute: bool = False,
 ) -> Delta | None:
     """Bring `table` to its upstreams' present versions.
 
     Args:
-        rerun: run the touched partitions again whole, or the whole query where they are not known.
+        recompute: run the touched partitions again whole, or the whole query where they are not known.
         cut: upstreams as they stood at one cut of the source, for a table that is refreshed beside its flow.
         known: changes that this micro-batch already has in memory; others are read from changelogs.
         force: `INCREMENTAL`, `FULL` or a strategy's name, in place of the choice by cost.
@@ -95,7 +95,7 @@ def advance(
     upstreams = registry.upstreams(table)
     with table.store.writing:
         refuse_bounded(table)
-        return _advance(
+        return _refresh(
             sessions,
             table,
             upstreams,
@@ -104,12 +104,12 @@ def advance(
             run_id=run_id,
             batch=batch,
             force=force,
-            rerun=rerun,
+            recompute=recompute,
             shadow_one_in=registry.shadow_one_in,
         )
 
 
-def _advance(
+def _refresh(
     sessions: Sessions,
     table: Table,
     upstreams: dict[TableName, Table],
@@ -119,7 +119,7 @@ def _advance(
     run_id: str,
     batch: int,
     force: str | None,
-    rerun: bool,
+    recompute: bool,
     shadow_one_in: int,
 ) -> Delta | None:
     warm_head(sessions.large, table, run_id=run_id)
@@ -161,7 +161,7 @@ def _advance(
     )
     small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
     place: Place = "driver" if small else "arrow" if _by_arrow(table, deltas) else "cluster"
-    again = run_again(table, rerun=rerun, corrected=any(corrected(d, policy) for d in deltas.values()))
+    again = recomputing(table, asked=recompute, corrected=any(corrected(d, policy) for d in deltas.values()))
     refresh = decide(table, upstreams, deltas, commit, place=place, force=force, again=again)
     skip = policy is CorrectionPolicy.SKIP
     shadowed = due(table, shadow_one_in) and again is None and not commit.immutable_before
@@ -214,9 +214,9 @@ def _shadow(work: Work, refresh: Refresh, changes: DataFrame | pa.Table) -> None
         return
     spark, names = work.sessions.large, (refresh.strategy.name, others[0].name)
 
-    with Kept() as keep:
+    with Persisted() as persist:
         try:
-            alternative = partial(_plan_on_cluster, spark, work, refresh.commit, others[0], keep)
+            alternative = partial(_plan_on_cluster, spark, work, refresh.commit, others[0], persist)
             refresh.shadowed(names[1], compare(spark, work.table, changes, alternative, names))
         except TooWide as why:
             log.info("%s: nothing to compare with: %s", work.table.name, why)
@@ -254,13 +254,13 @@ def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
     if (rows := _of_many(work, refresh)) is not None:
         rows = mutable(rows, table)
         return _commit_large(work, refresh, rows, count_kinds(rows), place="arrow")
-    with Kept() as keep:
+    with Persisted() as persist:
         try:
-            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
+            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, persist)
         except TooWide as why:
             refresh.choice, refresh.strategy = whole_query(refresh, str(why))
-            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, keep)
-        changes = keep(mutable(changes, table))
+            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, persist)
+        changes = persist(mutable(changes, table))
         kinds = count_kinds(changes)
         count = sum(kinds.values())
         found = gathered(changes, table, count) if count else changes
@@ -348,7 +348,7 @@ def _current(spark: SparkSession, work: Work, commit: Commit) -> dict[TableName,
 
 
 def _plan_on_cluster(
-    spark: SparkSession, work: Work, commit: Commit, strategy: Strategy, keep: Kept
+    spark: SparkSession, work: Work, commit: Commit, strategy: Strategy, persist: Persisted
 ) -> DataFrame:
     """The table's net change by `strategy`: stored columns and `_kind`."""
     table, upstreams, current = work.table, work.upstreams, _current(spark, work, commit)
@@ -367,9 +367,9 @@ def _plan_on_cluster(
     if isinstance(strategy, Weighted):
         count = sum(d.count for d in work.deltas.values())
         return weighted.on_cluster(
-            spark, table, strategy, upstreams, current, frames, keep, rows_changed=count
+            spark, table, strategy, upstreams, current, frames, persist, rows_changed=count
         )
     if isinstance(strategy, AffectedKeys | AffectedPartitions):
-        return cluster.affected_changes(spark, table, strategy, current, frames, keep)
+        return cluster.affected_changes(spark, table, strategy, current, frames, persist)
     inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]
     return cluster.full_changes(spark, table, inputs, empty=table.store.version == 0)

@@ -33,8 +33,8 @@ def changes_since(
     skip_backfill = policy is CorrectionPolicy.SKIP
     log_store = upstream.store.changelog
     ranges = live_ranges(log_store.rewinds, after, through)
-    told = [record for begin, end in ranges for record in upstream.store.records(begin, end)]
-    found = classify(told, skip_backfill=skip_backfill)
+    recorded = [record for begin, end in ranges for record in upstream.store.records(begin, end)]
+    found = classify(recorded, skip_backfill=skip_backfill)
     if found.change is Change.NOTHING:
         return Delta(upstream.name, after, through, None, 0, found.change)
     count = sum(log_store.count(*part) for part in ranges) if found.rows is None else found.rows

@@ -104,7 +104,7 @@ class BulkLoad:
     def rows(self) -> int:
         return sum(target.rows for target in self._targets)
 
-    def told(self) -> str:
+    def warnings(self) -> str:
         """How far it is, in a line."""
         return f"bulk snapshot of `{self.connector.name}`: {self.message}"
 

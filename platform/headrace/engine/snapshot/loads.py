@@ -96,8 +96,8 @@ class Loads:
                     "shows no load"
                 )
 
-    def told(self, table: Table) -> list[str]:
+    def warnings(self, table: Table) -> list[str]:
         """What `headrace status` says of the table's load while it runs."""
         with self._lock:
             load = self._under_way.get(table.spec.source.source) if table.spec.source else None
-        return [load.told()] if load is not None else []
+        return [load.warnings()] if load is not None else []

@@ -19,7 +19,7 @@ from headrace.engine.ingest.direct import direct_query
 from headrace.engine.refresh.strategies.cluster import check_changes
 from headrace.engine.rows.diff import count_kinds, diff_frame
 from headrace.engine.spark.arrow_query import run_direct
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import run
 from headrace.engine.table.table import Table
 from headrace.planner.sql.direct import Direct
@@ -164,11 +164,11 @@ def _commit_by_spark(spark: SparkSession, target: Target, cut: Cut) -> None:
     from pyspark.sql import functions as F
 
     table, store, schema = target.table, target.table.store, target.table.store.schema
-    with Kept() as keep:
+    with Persisted() as persist:
         rows = run(spark, table.spec, [_staged(spark, target)])
         rows = rows.withColumn(SEQUENCE, F.lit(cut.sequence(table)))
         old = store.frame(spark) if store.version else None
-        changes = keep(diff_frame(old, rows, schema))
+        changes = persist(diff_frame(old, rows, schema))
         check_changes(changes, table)
         counts = count_kinds(changes)
         inserted, updated = counts.get(INSERT, 0), counts.get(UPDATE_AFTER, 0)

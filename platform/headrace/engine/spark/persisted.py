@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Kept:
-    """`with Kept() as keep: frame = keep(frame)`: persisted to the end of the block, however it ends.
+class Persisted:
+    """Persisted to the end of the block, however it ends: `with Persisted() as persist: f = persist(f)`.
 
     Spark holds what is persisted until it is told otherwise, and looks through all of it for every query.
     """
@@ -23,7 +23,7 @@ class Kept:
         self._frames.append(kept)
         return kept
 
-    def __enter__(self) -> Kept:
+    def __enter__(self) -> Persisted:
         return self
 
     def __exit__(

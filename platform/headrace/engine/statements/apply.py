@@ -36,12 +36,12 @@ class Step:
     """One table's change, and whether it begins again."""
 
     change: TableChange
-    begins_again: bool = False
+    reshaped: bool = False
 
     @property
     def renews(self) -> bool:
         """Whether the table's rows are computed anew."""
-        return self.begins_again or self.change.kind in (ChangeKind.LOGIC, ChangeKind.RECOMPUTED)
+        return self.reshaped or self.change.kind in (ChangeKind.LOGIC, ChangeKind.RECOMPUTED)
 
 
 def steps(
@@ -60,7 +60,7 @@ def steps(
         step = _step(registry.tables.get(table.name), table, deployed, files, again)
         if step is not None:
             found.append(step)
-            again |= {table.name} if step.begins_again else set()
+            again |= {table.name} if step.reshaped else set()
     return found
 
 
@@ -104,7 +104,7 @@ def _shape(table: Table) -> tuple[object, ...]:
 def _opened(table: Table, step: Step) -> Table:
     immutable.create(table)
     table.store.open()
-    table.begins_again = step.begins_again
+    table.reshaped = step.reshaped
     return table
 
 
@@ -154,9 +154,9 @@ class Apply:
         if todo and not dry_run:
             self._swap(todo, wanted, project)
             try:
-                for number, (step, told) in enumerate(zip(todo, applied, strict=True)):
-                    progress.report(f"{told.table}: {told.change}", number, len(todo))
-                    told.refreshed = self._renew(step, progress)
+                for number, (step, result) in enumerate(zip(todo, applied, strict=True)):
+                    progress.report(f"{result.table}: {result.change}", number, len(todo))
+                    result.refreshed = self._renew(step, progress)
             finally:
                 self._give_up(todo)
         return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
@@ -165,7 +165,7 @@ class Apply:
         """Raises TerminalError where immutable partitions would be lost."""
         old = self.registry.tables.get(step.change.table)
         bound = old.store.commit.immutable_before if old is not None else ""
-        if old is not None and bound and step.begins_again:
+        if old is not None and bound and step.reshaped:
             raise TerminalError(
                 f"`{old.name}` would begin again, with other columns, and its partitions before '{bound}' "
                 f'are immutable. Next: `headrace sql "ALTER MATERIALIZED TABLE {old.name} RESET IMMUTABLE"`, '
@@ -180,7 +180,7 @@ class Apply:
             table=str(change.table),
             change=change.kind.value,
             what=list(change.what),
-            begins_again=step.begins_again,
+            begins_again=step.reshaped,
             downstream=[str(t) for t in change.downstream],
             partitions=partitions,
             bytes=bytes_,
@@ -225,7 +225,7 @@ class Apply:
                     tables[table.name] = kept = self.registry[table.name]
                     kept.plan = table.plan
             gone, self.registry.tables = self.registry.tables, tables
-            self.supervisor.resting |= renewed
+            self.supervisor.paused |= renewed
             return gone
 
     def _renew(self, step: Step, progress: Progress) -> RefreshResult | None:
@@ -233,11 +233,11 @@ class Apply:
         if not step.renews:
             return None
         table = self.registry[name]
-        if step.change.kind is ChangeKind.LOGIC and not table.begins_again:
+        if step.change.kind is ChangeKind.LOGIC and not table.reshaped:
             bound = immutable.start_label(table.spec, table.store.commit, datetime.now(UTC))
             immutable.protect(table, bound, run_id="apply")
         result = self.refresh(table, progress)
-        self.supervisor.resting.discard(name)
+        self.supervisor.paused.discard(name)
         if self.catalog.desired(name) == "RUNNING":
             self.resume(table)
         self.views.renew(table)
@@ -245,6 +245,6 @@ class Apply:
 
     def _give_up(self, todo: Sequence[Step]) -> None:
         """Say of every table that was not renewed that it was not."""
-        for name in {step.change.table for step in todo} & self.supervisor.resting:
+        for name in {step.change.table for step in todo} & self.supervisor.paused:
             self.catalog.observe(name, "FAILED", "its new text is not applied. Next: `headrace apply`")
-            self.supervisor.resting.discard(name)
+            self.supervisor.paused.discard(name)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.flow.flow import Flow
-from headrace.engine.flow.rejoin import advance_beside
+from headrace.engine.flow.rejoin import refresh_beside
 from headrace.engine.proof.parity import verify_batch
 from headrace.engine.spark.prepared import Queries
 from headrace.engine.spark.sessions import Sessions
@@ -117,4 +117,4 @@ class Green:
         return replace(table, store=store, queries=Queries(), covered={}, decisions=None)
 
     def _advance(self, table: Table) -> None:
-        advance_beside(self.sessions, self._tables, self.flows, table, run_id=self.run_id)
+        refresh_beside(self.sessions, self._tables, self.flows, table, run_id=self.run_id)

@@ -51,11 +51,11 @@ class Cascade:
                 f"plan: {table.table} {shown(table)}, {table.bytes:,} bytes: {table.reason}", i, len(weighed)
             )
         if not dry_run:
-            for step, told in zip(steps, weighed, strict=True):
-                told.refreshed = self._refresh(step, progress)
-            for i, (step, told) in enumerate(zip(steps, weighed, strict=True)):
+            for step, weight in zip(steps, weighed, strict=True):
+                weight.refreshed = self._refresh(step, progress)
+            for i, (step, weight) in enumerate(zip(steps, weighed, strict=True)):
                 progress.report(f"proving {step.table}", i, len(steps))
-                told.proof = self.prove(self.registry[step.table], Span(*(step.ends or (None, None))))
+                weight.proof = self.prove(self.registry[step.table], Span(*(step.ends or (None, None))))
         result.seconds = time.monotonic() - begun
         return result
 

@@ -57,8 +57,8 @@ class Deployment:
     def edited(self, name: TableName) -> list[str]:
         """What of the table's file waits for `headrace apply`."""
         spec, project = self.files.tables.get(name), self.files
-        told = self._edited.told(spec, project) if spec is not None else None
-        return [told] if told is not None else []
+        warning = self._edited.warning(spec, project) if spec is not None else None
+        return [warning] if warning is not None else []
 
     def apply(
         self,

@@ -51,7 +51,7 @@ class Bounds:
             if not protect(table, bound, run_id=self.run_id):
                 raise TransientError(f"`{table.name}` has no rows yet. Next: `headrace status`")
         elif bound < was:
-            with self._at_rest(table):
+            with self._paused(table):
                 refreshed = backfill(
                     self.sessions,
                     self.supervisor.registry,
@@ -66,19 +66,19 @@ class Bounds:
         return ImmutableResult(table=str(table.name), before=bound, was=was, refreshed=refreshed)
 
     @contextmanager
-    def _at_rest(self, table: Table) -> Iterator[None]:
+    def _paused(self, table: Table) -> Iterator[None]:
         """The table neither streams nor refreshes meanwhile."""
         supervisor, flow = self.supervisor, self.flow(table)
         with supervisor.arranging:
-            if table.name in supervisor.resting:
+            if table.name in supervisor.paused:
                 raise TransientError(f"`{table.name}` is being computed. Next: the same statement, later")
             if flow is not None:
                 flow.leave(table.name)
-            supervisor.resting.add(table.name)
+            supervisor.paused.add(table.name)
         try:
             yield
         finally:
-            supervisor.resting.discard(table.name)
+            supervisor.paused.discard(table.name)
             if supervisor.catalog.desired(table.name) == "RUNNING":
                 supervisor.resume(flow, table)
 

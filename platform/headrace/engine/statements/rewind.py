@@ -22,7 +22,7 @@ from headrace.engine.backfill.correction import by_key
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.rows.diff import count_kinds, diff_frame
 from headrace.engine.spark.failpoints import failpoint
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import HeadraceError, TransientError
@@ -42,7 +42,7 @@ class Rewind:
         bounds: what Kafka holds of topics.
         suspend: lets a table stand still for good; whether it ran before.
         resume: lets it go on.
-        resting: holds off whoever would resume a table. Raises TransientError where somebody has.
+        paused: holds off whoever would resume a table. Raises TransientError where somebody has.
         published: called after a table's snapshot moved.
     """
 
@@ -51,7 +51,7 @@ class Rewind:
     bounds: Callable[[Sequence[str]], Bounds]
     suspend: Callable[[Table], bool]
     resume: Callable[[Table], None]
-    resting: Callable[[Table], AbstractContextManager[None]]
+    paused: Callable[[Table], AbstractContextManager[None]]
     published: Callable[[Table], None]
     run_id: str
 
@@ -73,15 +73,15 @@ class Rewind:
         pending = any(not step.done for step in steps)
         if pending and not dry_run:
             steps, was = self._settled(table, to, cascade, steps, was)
-        told = []
+        done = []
         for number, step in enumerate(steps):
             progress.report(f"{step.table}: back to version {step.to.version}", number, len(steps))
-            told.append(self._carry_out(step, was[step.table], dry_run=dry_run))
+            done.append(self._carry_out(step, was[step.table], dry_run=dry_run))
         return RewindResult(
             table=str(table.name),
             dry_run=dry_run,
-            tables=told,
-            suspended=[t.table for t in told] if pending and not dry_run else [],
+            tables=done,
+            suspended=[t.table for t in done] if pending and not dry_run else [],
             seconds=time.monotonic() - begun,
         )
 
@@ -157,8 +157,8 @@ class Rewind:
         table = self.registry[TableName.parse(step.table)]
         counts: Counter[str] = Counter()
         if not step.done:
-            with Kept() as keep:
-                changes = keep(_changes(self.sessions, table, step, keep))
+            with Persisted() as persist:
+                changes = persist(_changes(self.sessions, table, step, persist))
                 counts = count_kinds(changes)
                 if not dry_run:
                     self._commit(table, step, records[step.to.version], changes, counts)
@@ -183,7 +183,7 @@ class Rewind:
         self, table: Table, step: Step, was: Commit, changes: DataFrame, counts: Counter[str]
     ) -> None:
         store = table.store
-        with self.resting(table), store.writing:
+        with self.paused(table), store.writing:
             head = store.commit
             if head.version != step.current:
                 raise TransientError(
@@ -202,11 +202,11 @@ def _past(at: datetime, commit: Commit) -> Past:
     return Past(commit.version, at, commit.template, commit.upstreams, commit.offsets)
 
 
-def _changes(sessions: Sessions, table: Table, step: Step, keep: Kept) -> DataFrame:
+def _changes(sessions: Sessions, table: Table, step: Step, persist: Persisted) -> DataFrame:
     """What brings back the rows: stored columns, a stg row's sequence too, and `_kind`."""
     store, spark = table.store, sessions.batch
     changed = store.changelog.frame(spark, step.to.version, step.current)
-    keys = keep(changed.select(*store.schema.key).distinct())
+    keys = persist(changed.select(*store.schema.key).distinct())
     held, wanted = (
         by_key(store.frame(spark, version=version), keys) for version in (step.current, step.to.version)
     )

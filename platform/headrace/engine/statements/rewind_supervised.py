@@ -31,7 +31,7 @@ def supervised(supervisor: Supervisor, topics: Topics, run_id: str) -> Rewind:
         supervisor.resume(flow_of(table), table)
 
     @contextmanager
-    def resting(table: Table) -> Iterator[None]:
+    def paused(table: Table) -> Iterator[None]:
         flow = flow_of(table)
         with ExitStack() as held:
             if flow is not None:
@@ -48,7 +48,7 @@ def supervised(supervisor: Supervisor, topics: Topics, run_id: str) -> Rewind:
         topics.bounds,
         suspend,
         resume,
-        resting,
+        paused,
         supervisor.published,
         run_id,
     )

@@ -35,7 +35,7 @@ RETRY_SECONDS = 2.0
 
 def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[str]:
     """Try until it succeeds, or until a stop; tell each new reason why it did not."""
-    told = ""
+    said = ""
     while not stopping.is_set():
         try:
             return start()
@@ -44,9 +44,9 @@ def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[s
         except Exception as error:
             log.exception("the tables cannot start")
             why = f"{type(error).__name__}: {error}"
-        if why != told:
+        if why != said:
             log.info("waiting: %s", why)
-            yield (told := why)
+            yield (said := why)
         stopping.wait(RETRY_SECONDS)
 
 
@@ -142,5 +142,5 @@ def open_tables(registry: Registry, catalog: Catalog) -> None:
         create(table)
         table.store.open()
         # An apply that was cut short: nobody knows the shape that the rows have.
-        table.begins_again = table.store.version > 0 and table.store.commit.template != table.template
+        table.reshaped = table.store.version > 0 and table.store.commit.template != table.template
         catalog.register(table.spec, table.mode, table.mode_reason)

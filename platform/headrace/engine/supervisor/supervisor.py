@@ -62,7 +62,7 @@ class Supervisor:
         limits: how long changes, files and readers are kept.
         renew: renews a table's view before anything goes that an older one reads.
         scheduler: who begins the refreshes of tables that no flow advances.
-        warnings: what to say of abandoned readers, by table.
+        abandoned: what to say of abandoned readers, by table.
     """
 
     arrangement: Arrangement
@@ -77,8 +77,8 @@ class Supervisor:
     registry: Registry
     renew: Callable[[Table], None]
     scheduler: SchedulerName = "warehouse"
-    warnings: dict[TableName, list[str]] = field(default_factory=dict)
-    resting: set[TableName] = field(default_factory=set)
+    abandoned: dict[TableName, list[str]] = field(default_factory=dict)
+    paused: set[TableName] = field(default_factory=set)
     """Tables that neither stream nor refresh until their rows are by their new text."""
 
     held: Callable[[], None] = lambda: None
@@ -110,10 +110,10 @@ class Supervisor:
     def flows(self) -> list[Flow]:
         return self.arrangement.flows
 
-    def told(self, table: Table) -> list[str]:
+    def warnings(self, table: Table) -> list[str]:
         """What `headrace status` says of the table beside its state."""
-        late = [*self.watch.told(table.name), *self.refreshes.scheduler.told(table.name)]
-        return [*late, *self.warnings.get(table.name, [])]
+        late = [*self.watch.warnings(table.name), *self.refreshes.scheduler.warnings(table.name)]
+        return [*late, *self.abandoned.get(table.name, [])]
 
     def start(self) -> None:
         """Start every flow with the tables that are desired to run, then watch."""
@@ -195,7 +195,7 @@ class Supervisor:
             return self._declare(project)
 
     def _declare(self, project: Project) -> list[Table]:
-        moved = self.arrangement.declare(project, self.watch.reliefs.measured)
+        moved = self.arrangement.declare(project, self.watch.actuators.measured)
         for table in self.registry:
             self.catalog.register(table.spec, table.mode, table.mode_reason)
         streaming = self.arrangement.unschedule()
@@ -220,7 +220,7 @@ class Supervisor:
         while not self._stop.wait(TICK):
             try:
                 with self.declaring:
-                    if self.arrangement.turned(self.watch.reliefs.measured):
+                    if self.arrangement.turned(self.watch.actuators.measured):
                         self.held()
                         self.declare(self.arrangement.project)
             except TerminalError as error:
@@ -257,7 +257,7 @@ class Supervisor:
 
     def wanted(self, name: TableName) -> bool:
         """Whether the table is to run and does not rest."""
-        known = name in self.registry.tables and name not in self.resting
+        known = name in self.registry.tables and name not in self.paused
         return known and self.catalog.desired(name) == "RUNNING"
 
     def _start_flow(self, flow: Flow) -> None:
@@ -265,7 +265,7 @@ class Supervisor:
         for table in flow.tables:
             if self.catalog.desired(table.name) == "SUSPENDED":
                 self.catalog.observe(table.name, "SUSPENDED")
-            elif table.name in self.resting:
+            elif table.name in self.paused:
                 self.catalog.observe(table.name, "INITIALIZING")
             elif (why := outdated(table)) is not None:
                 self.catalog.observe(table.name, "FAILED", why)
@@ -332,7 +332,7 @@ class Supervisor:
             try:
                 self.refreshes.tick()
                 freshness = {t.name: t.freshness for t in self.registry if t.freshness is not None}
-                self.watch.reliefs.unkept(self.refreshes.scheduler.unkept(), freshness)
+                self.watch.actuators.unmet(self.refreshes.scheduler.unmet(), freshness)
             except Exception:
                 log.exception("the schedule")
 
@@ -366,7 +366,7 @@ class Supervisor:
         for reader in self.registry:
             if table.name in self.registry.upstreams(reader):
                 record_progress(reader, run_id="retention")
-        self.warnings[table.name] = retain(
+        self.abandoned[table.name] = retain(
             table, self.registry, self.catalog, self.limits, now=time.time(), renew=self.renew
         )
 

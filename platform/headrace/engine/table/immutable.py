@@ -128,5 +128,5 @@ def follow_declared(tables: Iterable[Table], *, run_id: str) -> None:
     for table in tables:
         bound = table.spec.immutable_before or ""
         # Looked at twice a second: nothing waits for a refresh under way where all is closed.
-        if bound > table.store.commit.immutable_before and not table.begins_again:
+        if bound > table.store.commit.immutable_before and not table.reshaped:
             protect(table, bound, run_id=run_id)

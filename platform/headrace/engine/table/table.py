@@ -53,7 +53,7 @@ class Table:
         names = {*recorded, *self.covered}
         return {n: max(recorded.get(n, 0), self.covered.get(n, 0)) for n in names}
 
-    begins_again: bool = False
+    reshaped: bool = False
     """Whether its rows have another shape than it declares: columns, key or partition."""
 
     extended: TableSpec | None = None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
 from headrace.engine.flow.flow import Flow
-from headrace.engine.flow.rejoin import advance_beside
-from headrace.engine.partitions.completion import Closing
-from headrace.engine.partitions.run_modes import closing_of
+from headrace.engine.flow.rejoin import refresh_beside
+from headrace.engine.partitions.completion import PartitionCompletion
+from headrace.engine.partitions.run_modes import partition_completion
 from headrace.engine.proof.verify import Proof
 from headrace.engine.read import views
 from headrace.engine.rows.batch_rows import Span
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Life:
+class Lifecycle:
     """Holds the lease and runs the flows. Methods are thread-safe after `start`."""
 
     def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
@@ -51,7 +51,7 @@ class Life:
         self._registry = Registry()
         self._flows: list[Flow] = []  # the arrangement's, once there is one
         self._supervisor: Supervisor | None = None
-        self._closing: Closing | None = None
+        self._completion: PartitionCompletion | None = None
         self._waiting_for = "the source"
         self._stopping = threading.Event()
         self._starter: threading.Thread | None = None
@@ -84,8 +84,8 @@ class Life:
         self._stopping.set()
         if self._starter is not None:
             self._starter.join()
-        if self._closing is not None:
-            self._closing.stop()
+        if self._completion is not None:
+            self._completion.stop()
         if self._supervisor is not None:
             self._supervisor.stop()
         if self._topics is not None:
@@ -132,18 +132,18 @@ class Life:
         )
         self._supervisor.held = self._loads.refuse
         self._registry = registry
-        self._closing = closing_of(self._supervisor, self._proof, self._corrected)
+        self._completion = partition_completion(self._supervisor, self._proof, self._corrected)
         self._supervisor.start()
-        self._closing.start()
+        self._completion.start()
         self._views.begin(registry, self._stopping)
 
     def _advance(self, table: Table) -> None:
         if offline(table):
-            self._closer().offline.follow(table, Progress())
+            self._completing().offline.follow(table, Progress())
             return
         if of_another_text(table):
             self._refresh(table, None, None, Progress())
-        advance_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id)
+        refresh_beside(self._sessions, self._registry, self._flows, table, run_id=self._run_id)
 
     def _refresh(
         self,
@@ -155,7 +155,7 @@ class Life:
     ) -> RefreshResult:
         supervisor = self._ready()
         batched = offline(table) or table.store.commit.complete_through
-        with self._closer().offline.alone(table.name) if batched else nullcontext():
+        with self._completing().offline.alone(table.name) if batched else nullcontext():
             if green is not None and table in green:
                 result = green.swap(table, progress)
             else:
@@ -189,10 +189,10 @@ class Life:
             raise self._not_yet("the tables have")
         return self._supervisor
 
-    def _closer(self) -> Closing:
-        if self._closing is None:
+    def _completing(self) -> PartitionCompletion:
+        if self._completion is None:
             raise self._not_yet("the tables have")
-        return self._closing
+        return self._completion
 
     def _session(self) -> SparkSession:
         if self._spark is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.catalog.completions import Completed, Completions, Summary
 from headrace.engine.ingest.watermark import watermark
-from headrace.engine.partitions.completion import Closing
+from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.run_modes import DIFFERS, REPAIRED
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError
@@ -21,7 +21,7 @@ REMEMBERED = timedelta(days=1)
 """How long status tells of a partition that was repaired."""
 
 
-def partitions_told(spec: TableSpec, known: Completions) -> list[dict[str, Any]]:
+def partition_listing(spec: TableSpec, known: Completions) -> list[dict[str, Any]]:
     """`SHOW PARTITIONS`, oldest first.
 
     Raises:
@@ -32,10 +32,10 @@ def partitions_told(spec: TableSpec, known: Completions) -> list[dict[str, Any]]
             f"`{spec.name}` has no partitions by time. Next: declare PARTITIONED BY with a date-formatter, "
             "then `headrace apply`"
         )
-    return [_told(found).model_dump(mode="json") for found in known.of(spec.name)]
+    return [_complete_partition(found).model_dump(mode="json") for found in known.of(spec.name)]
 
 
-def _told(found: Completed) -> CompletePartition:
+def _complete_partition(found: Completed) -> CompletePartition:
     return CompletePartition(
         label=found.label,
         outcome=found.outcome or WAITING,
@@ -60,30 +60,30 @@ def with_completion(
     table: Table,
     registry: Registry,
     known: Mapping[str, Summary],
-    closing: Closing | None,
+    completion: PartitionCompletion | None,
 ) -> TableStatus:
     """The status with how far the table is in its sources' time, and what of its partitions is complete.
 
     Args:
         known: see `summaries`.
     """
-    ms, told = watermark(registry, table), list(status.warnings)
+    ms, warnings = watermark(registry, table), list(status.warnings)
     found = {"run_mode": str(table.spec.run_mode), "watermark": _moment(ms) if ms else None}
-    looked = known.get(str(table.name)) if table.spec.partition_format is not None else None
-    told += closing.told(table.name) if closing is not None else []
-    if looked is None:
-        return status.model_copy(update={**found, "warnings": told})
-    told += _differences(looked.of(DIFFERS), "still differ from their batch")
-    told += _differences(looked.of(REPAIRED), "differed from their batch and were repaired")
-    if looked.late:
-        told.append(f"{looked.late} late changes of complete partitions were let be")
+    summary = known.get(str(table.name)) if table.spec.partition_format is not None else None
+    warnings += completion.warnings(table.name) if completion is not None else []
+    if summary is None:
+        return status.model_copy(update={**found, "warnings": warnings})
+    warnings += _differences(summary.of(DIFFERS), "still differ from their batch")
+    warnings += _differences(summary.of(REPAIRED), "differed from their batch and were repaired")
+    if summary.late:
+        warnings.append(f"{summary.late} late changes of complete partitions were let be")
     return status.model_copy(
         update={
             **found,
-            "complete_through": table.store.commit.complete_through or looked.through,
-            "outcomes": looked.turn,
-            "late_changes": looked.late,
-            "warnings": told,
+            "complete_through": table.store.commit.complete_through or summary.through,
+            "outcomes": summary.turn,
+            "late_changes": summary.late,
+            "warnings": warnings,
         }
     )
 

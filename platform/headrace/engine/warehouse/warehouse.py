@@ -17,8 +17,8 @@ from headrace.engine.table import immutable
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Table
 from headrace.engine.warehouse import status
-from headrace.engine.warehouse.lifecycle import Life
-from headrace.engine.warehouse.partition_status import partitions_told, summaries, with_completion
+from headrace.engine.warehouse.lifecycle import Lifecycle
+from headrace.engine.warehouse.partition_status import partition_listing, summaries, with_completion
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 Edits = Callable[[Project], Edit]
 
 
-class Warehouse(Life):
+class Warehouse(Lifecycle):
     """Answers statements. Methods are thread-safe after `start`."""
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
@@ -101,7 +101,7 @@ class Warehouse(Life):
         found = self._table(table)
         with self._cancellable(progress):
             if offline(found) and turn is None:
-                return self._closer().now(found, progress)
+                return self._completing().now(found, progress)
             return self._ready().refreshes.now(found, turn, progress)
 
     def workflows(self) -> list[WorkflowStatus]:
@@ -273,13 +273,17 @@ class Warehouse(Life):
 
     def partitions(self, table: str) -> list[dict[str, Any]]:
         """The complete partitions of a table, oldest first, and what came of each."""
-        return partitions_told(self._table(table).spec, self._catalog.completions)
+        return partition_listing(self._table(table).spec, self._catalog.completions)
 
     def _status(self, table: Table, ends: Offsets, known: Mapping[str, Summary]) -> TableStatus:
         row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
-        told = [*self._ready().told(table), *self._loads.told(table), *self._deployment.edited(table.name)]
-        found = status.table_status(table, self._registry, row, ends, dead_letters=letters, warnings=told)
-        return with_completion(found, table, self._registry, known, self._closing)
+        warnings = [
+            *self._ready().warnings(table),
+            *self._loads.warnings(table),
+            *self._deployment.edited(table.name),
+        ]
+        found = status.table_status(table, self._registry, row, ends, dead_letters=letters, warnings=warnings)
+        return with_completion(found, table, self._registry, known, self._completion)
 
     def show(self) -> list[dict[str, Any]]:
         return status.listing(self.status())

@@ -36,7 +36,7 @@ def refresh_interval(freshness: float, took: Collection[float], levels: int) -> 
 
 
 @dataclass
-class Keeping:
+class FreshnessState:
     """Whether a table that streams misses its freshness.
 
     It takes more to come back than to leave (a Schmitt trigger), so that measurements about the limit do not

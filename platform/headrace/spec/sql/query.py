@@ -77,14 +77,14 @@ def query_tokens(text: str) -> list[Token]:
 
 
 def _syntax_error(query: Query, error: ParseError) -> SpecError:
-    told = error.errors[0] if error.errors else {}
-    if not told.get("line"):
+    detail = error.errors[0] if error.errors else {}
+    if not detail.get("line"):
         return query.error(f"syntax error: {error}", 0)
     lines = query.text.split("\n")
     # sqlglot names the last character of the token.
-    end = sum(len(line) + 1 for line in lines[: told["line"] - 1]) + told["col"]
-    highlight = told.get("highlight") or ""
-    description = told["description"].split(" for <class")[0].replace("<class 'sqlglot.expressions.", "<")
+    end = sum(len(line) + 1 for line in lines[: detail["line"] - 1]) + detail["col"]
+    highlight = detail.get("highlight") or ""
+    description = detail["description"].split(" for <class")[0].replace("<class 'sqlglot.expressions.", "<")
     message = f"syntax error near `{highlight}`: {description[0].lower()}{description[1:]}"
     return query.error(message, max(end - len(highlight), 0))
 

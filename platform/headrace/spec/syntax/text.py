@@ -84,9 +84,9 @@ class SourceText:
 
     def _unterminated(self, error: TokenError) -> SpecError:
         # sqlglot says where a string or a quoted name began, and nothing about a comment.
-        told = re.search(r"Missing (\S+) from \d+:(\d+)$", str(error.__cause__))
-        if told:
-            return self.error(f"syntax error: {told[1]} is never closed", int(told[2]))
+        found = re.search(r"Missing (\S+) from \d+:(\d+)$", str(error.__cause__))
+        if found:
+            return self.error(f"syntax error: {found[1]} is never closed", int(found[2]))
         return self.error(
             "syntax error: a comment is never closed", max(self.text.rfind("/*"), 0), "close it with */"
         )

@@ -139,9 +139,9 @@ def read_entry(table: Path, version: int) -> tuple[int, Commit | None]:
         for line in lines:
             if '"commitInfo"' not in line:
                 continue
-            told = json.loads(line).get("commitInfo", {})
-            text = told.get("userMetadata")
-            return told.get("timestamp", 0), Commit.decode(text) if text and text.startswith("{") else None
+            info = json.loads(line).get("commitInfo", {})
+            text = info.get("userMetadata")
+            return info.get("timestamp", 0), Commit.decode(text) if text and text.startswith("{") else None
     return 0, None
 
 

@@ -13,7 +13,7 @@ from stored_support import append, made, no_jvm  # noqa: F401
 
 from headrace.engine.ingest.gate import Gate
 from headrace.engine.ingest.watermark import SourceTime, watermark
-from headrace.engine.partitions.completion import Closing
+from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.table.table import Registry
 from headrace.sources.envelope import Event
 from headrace.sources.transactions import Transactions
@@ -196,7 +196,7 @@ def test_tables_without_partitions_pass_it_on() -> None:
         table.store.watermark.move(1, 100)
     joined.reached = {"stg.a": 1, "stg.b": 1}
     nothing = cast("Any", None)
-    Closing(nothing, registry, {}, runs=nothing, loading=nothing).look()
+    PartitionCompletion(nothing, registry, {}, runs=nothing, loading=nothing).look()
     assert joined.store.watermark.newest == 100
 
 

@@ -18,14 +18,14 @@ from headrace.catalog import Catalog
 from headrace.catalog.completions import HISTORY, Completed
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.partitions import completion as module
-from headrace.engine.partitions.completion import COMPLETE, Closing, Outcome, late_labels
+from headrace.engine.partitions.completion import COMPLETE, Outcome, PartitionCompletion, late_labels
 from headrace.engine.partitions.completion_state import AGAIN_SECONDS
 from headrace.engine.partitions.run_modes import DIFFERS, EQUAL, REPAIRED, double_run, settle
 from headrace.engine.table.table import Registry
 from headrace.engine.warehouse.partition_status import (
     REMEMBERED,
     WAITING,
-    partitions_told,
+    partition_listing,
     summaries,
     with_completion,
 )
@@ -76,7 +76,7 @@ class World:
             return self.action(table, start, end) if self.action else {}
 
         self.registry = Alone({self.table.name: self.table})
-        self.closing = Closing(
+        self.completion = PartitionCompletion(
             self.catalog,
             self.registry,
             {RunMode.DOUBLE: act},
@@ -88,7 +88,7 @@ class World:
     def look(self, time: str) -> None:
         """One look with the watermark at this time of the day."""
         self.table.store.watermark.move(self.table.store.version, at(time))
-        self.closing.look()
+        self.completion.look()
 
     def write(self, key: int, hour: str, *, mode: str = "stream") -> None:
         """A commit that changes one row of one hour of the day."""
@@ -208,11 +208,13 @@ def test_what_fails_is_tried_again_later_and_told(world: World) -> None:
     world.look("10:05")
     world.look("10:06")
     assert len(world.ran) == 1 and world.outcomes["09"] is None
-    assert world.closing.told(world.table.name) == ["its complete partitions wait: Spark has gone away"]
+    assert world.completion.warnings(world.table.name) == [
+        "its complete partitions wait: Spark has gone away"
+    ]
     world.action, world.now = None, AGAIN_SECONDS + 1
     world.look("10:07")
     assert len(world.ran) == 2 and world.outcomes["09"] == COMPLETE
-    assert world.closing.told(world.table.name) == []
+    assert world.completion.warnings(world.table.name) == []
 
 
 def test_a_table_that_does_not_run_waits(world: World) -> None:
@@ -251,19 +253,19 @@ def test_the_delay_is_the_tables_own(world: World) -> None:
 def test_by_latency_the_clock_tells(world: World) -> None:
     world.declare(replace(DOUBLE, signal=Signal.LATENCY))
     world.now = at("09:30") / 1000
-    world.closing.look()
+    world.completion.look()
     assert world.known == {}  # no latency was measured yet
     world.table.latency = 60.0
-    world.closing.look()
+    world.completion.look()
     assert list(world.known) == ["07", "08"]
     world.now = at("10:05") / 1000
-    world.closing.look()
+    world.completion.look()
     assert world.ran == []
     world.now, world.running = at("10:06") / 1000, False
-    world.closing.look()
+    world.completion.look()
     assert "09" not in world.known  # the clock goes on, the stream does not
     world.running = True
-    world.closing.look()
+    world.completion.look()
     assert world.ran == [("2026112209", "2026112209")]
 
 
@@ -482,7 +484,7 @@ def status(world: World) -> TableStatus:
         measured_freshness=1, warnings=["before"],
     )  # fmt: skip
     registry, known = world.registry, summaries(world.catalog.completions)
-    return with_completion(told, world.table, registry, known, world.closing)
+    return with_completion(told, world.table, registry, known, world.completion)
 
 
 def test_status_tells_how_far_a_table_is(world: World) -> None:
@@ -522,8 +524,8 @@ def test_show_partitions_tells_each(world: World) -> None:
     world.look("09:30")
     world.running = False
     world.look("10:05")
-    [*_, last] = partitions_told(world.table.spec, world.catalog.completions)
+    [*_, last] = partition_listing(world.table.spec, world.catalog.completions)
     assert (last["label"], last["outcome"], last["turn"]) == ("2026112209", WAITING, 0)
     assert last["watermark"] == "2026-11-22T10:05:00Z"
     with pytest.raises(TerminalError, match=r"no partitions by time. Next: declare PARTITIONED BY"):
-        partitions_told(replace(world.table.spec, partition_format=None), world.catalog.completions)
+        partition_listing(replace(world.table.spec, partition_format=None), world.catalog.completions)

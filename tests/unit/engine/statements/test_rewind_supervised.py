@@ -82,13 +82,13 @@ def test_a_table_of_a_flow_rests_until_it_is_resumed(
 ) -> None:
     flow = Flow(table)
     work = supervised(supervisor([flow]), TOPICS, "run")
-    with pytest.raises(TransientError, match="was resumed meanwhile"), work.resting(table):
+    with pytest.raises(TransientError, match="was resumed meanwhile"), work.paused(table):
         pass
     assert work.suspend(table)
     assert not flow.active
     assert (catalog.desired(table.name), catalog.row(table.name).state) == ("SUSPENDED", "SUSPENDED")
     assert not work.suspend(table)
-    with work.resting(table):
+    with work.paused(table):
         held: list[bool] = []
         other = threading.Thread(target=lambda: held.append(not flow.lock.acquire(blocking=False)))
         other.start()
@@ -97,7 +97,7 @@ def test_a_table_of_a_flow_rests_until_it_is_resumed(
     assert flow.lock.acquire(blocking=False)
     work.resume(table)
     assert (catalog.desired(table.name), catalog.row(table.name).state) == ("RUNNING", "RUNNING")
-    with pytest.raises(TransientError), work.resting(table):
+    with pytest.raises(TransientError), work.paused(table):
         pass
 
 
@@ -105,8 +105,8 @@ def test_so_does_one_that_is_refreshed_on_a_schedule(
     table: Any, catalog: Catalog, supervisor: Callable[[list[Flow]], Supervisor]
 ) -> None:
     work = supervised(supervisor([]), TOPICS, "run")
-    with pytest.raises(TransientError), work.resting(table):
+    with pytest.raises(TransientError), work.paused(table):
         pass
     assert work.suspend(table)
-    with work.resting(table):
+    with work.paused(table):
         assert catalog.desired(table.name) == "SUSPENDED"

@@ -228,12 +228,12 @@ def test_rows_of_another_text_are_not_added_to(scheduled: Scheduled) -> None:
 
 def test_a_table_whose_rows_are_being_renewed_rests(scheduled: Scheduled) -> None:
     scheduled.table.template = "new"
-    scheduled.supervisor.resting.add(scheduled.table.name)
+    scheduled.supervisor.paused.add(scheduled.table.name)
     run(scheduled)
     assert not scheduled.refreshed.wait(0.5)
     assert scheduled.catalog.row(scheduled.table.name).state == "INITIALIZING"
     scheduled.table.template = "old"
-    scheduled.supervisor.resting.clear()
+    scheduled.supervisor.paused.clear()
     assert scheduled.refreshed.wait(10)
 
 

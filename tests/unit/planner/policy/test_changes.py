@@ -144,7 +144,7 @@ def test_files_that_leave_rows_as_they_are_count_at_once(edit: Edit, catalog: Ca
 def test_an_edited_file_is_told_until_it_is_applied(edit: Edit) -> None:
     project, edited = edit(), Edited()
     spec = project.tables[HOURS]
-    assert edited.told(spec, project) is None
+    assert edited.warning(spec, project) is None
     text = spec.path.read_text()
 
     def write(new: str) -> None:
@@ -152,12 +152,12 @@ def test_an_edited_file_is_told_until_it_is_applied(edit: Edit) -> None:
         os.utime(spec.path, ns=(0, len(new)))  # however coarse the clock of the file system
 
     write(text.replace("SELECT", "-- a remark\nSELECT"))
-    assert edited.told(spec, project) is None
+    assert edited.warning(spec, project) is None
     write(text.replace("count(*)", "count(id)"))
     told = "its file was edited (query). Next: `headrace plan`, `headrace apply`"
-    assert edited.told(spec, project) == told == edited.told(spec, project)
-    assert edited.told(load_table(spec.path), project) is None  # applied
+    assert edited.warning(spec, project) == told == edited.warning(spec, project)
+    assert edited.warning(load_table(spec.path), project) is None  # applied
     write(text.replace("CREATE", "CRATE"))
-    assert "hours.sql:1:1" in str(edited.told(spec, project))
+    assert "hours.sql:1:1" in str(edited.warning(spec, project))
     spec.path.unlink()
-    assert "its file is gone" in str(edited.told(spec, project))
+    assert "its file is gone" in str(edited.warning(spec, project))

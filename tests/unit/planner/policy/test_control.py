@@ -16,7 +16,7 @@ from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.freshness.monitor import GIVES_WAY, Watch
 from headrace.engine.table import table as module
 from headrace.engine.table.table import Table
-from headrace.planner.policy.control import CALM_LOOKS, LATE_LOOKS, Keeping, refresh_interval
+from headrace.planner.policy.control import CALM_LOOKS, LATE_LOOKS, FreshnessState, refresh_interval
 from headrace.planner.policy.relief import BatchSize
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.workflow import levels
@@ -124,13 +124,13 @@ def test_a_failed_refresh_teaches_nothing() -> None:
     assert world.due(world.a)
 
 
-def looks(keeping: Keeping, measured: float | None, count: int) -> list[int]:
+def looks(keeping: FreshnessState, measured: float | None, count: int) -> list[int]:
     """The looks after which it turned, from 1."""
     return [n for n in range(1, count + 1) if keeping.look(10.0, measured)]
 
 
 def test_who_is_late_turns_with_hysteresis() -> None:
-    keeping = Keeping()
+    keeping = FreshnessState()
     assert looks(keeping, 9.9, 100) == looks(keeping, None, 100) == looks(keeping, 11.0, LATE_LOOKS - 1) == []
     assert looks(keeping, 9.9, 1) == [] and looks(keeping, 11.0, LATE_LOOKS) == [LATE_LOOKS]
     assert keeping.late
@@ -165,7 +165,7 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pyte
     def look(count: int) -> tuple[bool, bool, float, list[str]]:
         for _ in range(count):
             watch.look(flows)
-        return hurried["late"], hurried["other"], watch.giving_way, watch.told(name)
+        return hurried["late"], hurried["other"], watch.giving_way, watch.warnings(name)
 
     assert look(LATE_LOOKS) == (False, False, 1.0, [])  # it is read for the first time
     late.loading.clear()
@@ -184,7 +184,7 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pyte
     look(LATE_LOOKS)
     late.active.clear()  # suspended: nobody waits for it
     forgotten: list[set[str]] = []
-    monkeypatch.setattr(watch.reliefs, "forget", forgotten.append)
+    monkeypatch.setattr(watch.actuators, "forget", forgotten.append)
     assert look(1) == (False, False, 1.0, [])
     assert forgotten == [{"late", "other"}]
 

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.catalog import Catalog
 from headrace.catalog.workflows import RefreshWorkflow
-from headrace.engine.flow.freshness.actuators import STREAMS_SECONDS, Reliefs
+from headrace.engine.flow.freshness.actuators import STREAMS_SECONDS, FreshnessActuators
 from headrace.engine.ingest.offsets import size, towards
 from headrace.planner.policy.relief import (
     LARGEST,
@@ -20,7 +20,7 @@ from headrace.planner.policy.relief import (
     Thinning,
     loose_tables,
 )
-from headrace.scheduling.turns import UNKEPT, Turns
+from headrace.scheduling.turns import UNMET, Turns
 from headrace.spec.model import RefreshMode, TableName
 
 SET = 10_000
@@ -93,12 +93,12 @@ def test_a_schedule_is_given_up_where_each_refresh_takes_too_long() -> None:
         assert not isinstance(pace, str)
         now[0] += seconds
         turns.end(pace, succeeded=True)
-        return turns.unkept(workflow)
+        return turns.unmet(workflow)
 
-    assert [refresh(3000.0) for _ in range(UNKEPT - 1)] == [None] * (UNKEPT - 1)
+    assert [refresh(3000.0) for _ in range(UNMET - 1)] == [None] * (UNMET - 1)
     assert refresh(2900.0) == 2900.0
     assert refresh(100.0) is None  # it was an exception
-    assert [refresh(2690.0) for _ in range(UNKEPT)] == [None] * UNKEPT
+    assert [refresh(2690.0) for _ in range(UNMET)] == [None] * UNMET
 
 
 @pytest.fixture
@@ -117,23 +117,23 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     tables[3].spec.source = object()  # Kafka does not keep its events for ever
     tables[4].spec.refresh_mode = RefreshMode.CONTINUOUS  # that is declared
     flow = cast("Any", SimpleNamespace(name="flow", tables=tables, batch_size=BatchSize(SET), took=None))
-    reliefs = Reliefs(catalog.decisions, clock=lambda: now[0])
-    reliefs.look(flow, {})
+    actuators = FreshnessActuators(catalog.decisions, clock=lambda: now[0])
+    actuators.look(flow, {})
     flow.took = SET, 2.0
-    reliefs.look(flow, {C: 5.0, A: 5.0, B: 600.0})
+    actuators.look(flow, {C: 5.0, A: 5.0, B: 600.0})
     assert flow.batch_size.size == 2 * SET and flow.took is None
-    reliefs.look(flow, {A: 5.0})
-    assert reliefs.measured == {}
+    actuators.look(flow, {A: 5.0})
+    assert actuators.measured == {}
     now[0] += LATE_SECONDS
-    reliefs.look(flow, {A: 5.0})
-    assert set(reliefs.measured) == {B}
-    assert not reliefs.measured[B].streams and "`dws.a`, in the same flow" in reliefs.measured[B].reason
+    actuators.look(flow, {A: 5.0})
+    assert set(actuators.measured) == {B}
+    assert not actuators.measured[B].streams and "`dws.a`, in the same flow" in actuators.measured[B].reason
     flow.tables = [tables[0], tables[2]]
-    reliefs.look(flow, {})
-    assert flow.batch_size.size == SET and set(reliefs.measured) == {B}
+    actuators.look(flow, {})
+    assert flow.batch_size.size == SET and set(actuators.measured) == {B}
     now[0] += STEADY_SECONDS
-    reliefs.look(flow, {})
-    assert reliefs.measured == {}
+    actuators.look(flow, {})
+    assert actuators.measured == {}
     for name in (A, B, C):
         assert [(d.what, d.was, d.became, d.why) for d in catalog.decisions.of(name)] == [
             ("BATCH_SIZE", "20000", "10000", "the flow keeps its freshness again"),
@@ -147,29 +147,29 @@ def test_a_flow_that_has_ended_keeps_nothing_away(catalog: Catalog) -> None:
         "Any",
         SimpleNamespace(name="f", tables=[table(A, 5), table(B, 600)], batch_size=BatchSize(9), took=None),
     )
-    reliefs = Reliefs(catalog.decisions, clock=lambda: now[0])
-    reliefs.look(flow, {A: 5.0})
+    actuators = FreshnessActuators(catalog.decisions, clock=lambda: now[0])
+    actuators.look(flow, {A: 5.0})
     now[0] += LATE_SECONDS
-    reliefs.look(flow, {A: 5.0})
-    assert set(reliefs.measured) == {B}
-    reliefs.forget({"f"})
-    assert set(reliefs.measured) == {B}
-    reliefs.forget(set())
-    assert reliefs.measured == {}
+    actuators.look(flow, {A: 5.0})
+    assert set(actuators.measured) == {B}
+    actuators.forget({"f"})
+    assert set(actuators.measured) == {B}
+    actuators.forget(set())
+    assert actuators.measured == {}
 
 
 def test_a_table_that_no_schedule_keeps_streams_for_a_day(catalog: Catalog) -> None:
     now = [0.0]
-    reliefs = Reliefs(catalog.decisions, clock=lambda: now[0])
-    reliefs.unkept({A: 3333.0, B: 1.0}, {A: HOUR})
-    assert set(reliefs.measured) == {A}
-    assert (reliefs.measured[A].streams, reliefs.measured[A].freshness) == (True, HOUR)
+    actuators = FreshnessActuators(catalog.decisions, clock=lambda: now[0])
+    actuators.unmet({A: 3333.0, B: 1.0}, {A: HOUR})
+    assert set(actuators.measured) == {A}
+    assert (actuators.measured[A].streams, actuators.measured[A].freshness) == (True, HOUR)
     now[0] += STREAMS_SECONDS - 1
-    reliefs.unkept({}, {A: HOUR})
-    assert set(reliefs.measured) == {A}
+    actuators.unmet({}, {A: HOUR})
+    assert set(actuators.measured) == {A}
     now[0] += 1
-    reliefs.unkept({}, {A: HOUR})
-    assert reliefs.measured == {}
+    actuators.unmet({}, {A: HOUR})
+    assert actuators.measured == {}
 
 
 def test_a_cut_on_the_way_has_the_same_part_of_every_partition() -> None:

@@ -24,7 +24,7 @@ STREAMS_SECONDS = 24 * 3600.0
 
 
 @dataclass
-class _Relief:
+class _FlowRelief:
     """Of one flow.
 
     Args:
@@ -37,7 +37,7 @@ class _Relief:
     left: Mapping[TableName, Measured] = field(default_factory=dict)
 
 
-class Reliefs:
+class FreshnessActuators:
     """Of all flows, and of the tables on a schedule.
 
     Args:
@@ -47,7 +47,7 @@ class Reliefs:
     def __init__(self, decisions: Decisions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._decisions = decisions
         self._clock = clock
-        self._flows: dict[str, _Relief] = {}
+        self._flows: dict[str, _FlowRelief] = {}
         self._streaming: dict[TableName, tuple[float, Measured]] = {}
 
     @property
@@ -65,7 +65,7 @@ class Reliefs:
         Args:
             late: its tables that miss their freshness, seconds.
         """
-        relief = self._flows.setdefault(flow.name, _Relief())
+        relief = self._flows.setdefault(flow.name, _FlowRelief())
         self._resize(flow, late, relief)
         if relief.thinning.look(bool(late), self._clock()):
             relief.left = _leaving(flow, _tightest(late)) if relief.thinning.thinned else {}
@@ -75,7 +75,7 @@ class Reliefs:
         for name in [n for n in self._flows if n not in flows]:
             self._flows.pop(name)
 
-    def unkept(self, tables: Mapping[TableName, float], freshness: Mapping[TableName, timedelta]) -> None:
+    def unmet(self, tables: Mapping[TableName, float], freshness: Mapping[TableName, timedelta]) -> None:
         """Let tables stream that no schedule keeps as fresh as they are to be.
 
         Args:
@@ -91,7 +91,7 @@ class Reliefs:
                 why = f"each of its scheduled refreshes takes {took:.0f} s or more"
                 self._streaming[name] = now, Measured(freshness[name], True, why)
 
-    def _resize(self, flow: Flow, late: Mapping[TableName, float], relief: _Relief) -> None:
+    def _resize(self, flow: Flow, late: Mapping[TableName, float], relief: _FlowRelief) -> None:
         size = flow.batch_size
         was, (took, flow.took) = size.size, (flow.took, None)
         if late:

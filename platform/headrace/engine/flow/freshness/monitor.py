@@ -6,8 +6,8 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from headrace.engine.flow.freshness.actuators import Reliefs
-from headrace.planner.policy.control import Keeping
+from headrace.engine.flow.freshness.actuators import FreshnessActuators
+from headrace.planner.policy.control import FreshnessState
 from headrace.spec.model import TableName
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ class Watch:
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
-        self._kept: dict[TableName, Keeping] = {}
+        self._kept: dict[TableName, FreshnessState] = {}
         self._said: dict[TableName, str] = {}
-        self.reliefs = Reliefs(decisions)
+        self.actuators = FreshnessActuators(decisions)
 
     @property
     def giving_way(self) -> float:
         """How much longer other work rests now than it would otherwise."""
         return GIVES_WAY if self._said else 1.0
 
-    def told(self, table: TableName) -> list[str]:
+    def warnings(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table that misses its freshness."""
         return [self._said[table]] if table in self._said else []
 
@@ -60,13 +60,13 @@ class Watch:
                 if t.name in self._said and t.freshness is not None
             }
             flow.hurry(bool(late))
-            self.reliefs.look(flow, late)
-        self.reliefs.forget({flow.name for flow in flows})
+            self.actuators.look(flow, late)
+        self.actuators.forget({flow.name for flow in flows})
 
     def _look(self, table: Table, declared: float, *, loading: bool) -> None:
         """A first load says nothing of how fresh a table is kept."""
         measured = None if loading else table.measured(SHARE, WINDOW_SECONDS)
-        kept = self._kept.setdefault(table.name, Keeping())
+        kept = self._kept.setdefault(table.name, FreshnessState())
         if not kept.look(declared, measured):
             return
         seen = "nothing changed" if measured is None else f"p90 {measured:.1f} s"

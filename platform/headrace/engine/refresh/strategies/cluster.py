@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.rows.cells import TooWide
 from headrace.engine.rows.diff import diff_frame, duplicate_key, net_frame
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import VIOLATED, run, with_violations
 from headrace.engine.table.table import Delta, Table
 from headrace.errors import ConstraintViolated
@@ -84,7 +84,7 @@ def affected_changes(
     strategy: AffectedKeys | AffectedPartitions,
     current: Frames,
     changes: Frames,
-    keep: Kept,
+    persist: Persisted,
 ) -> DataFrame:
     """AFFECTED_KEYS / AFFECTED_PARTITIONS over a large change.
 
@@ -97,7 +97,7 @@ def affected_changes(
     names = [r.upstream for r in table.spec.references]
     rows_now = [current[n] for n in names]  # type: ignore[index]
     changed = {i: changes[n] for i, n in enumerate(names) if n in changes}  # type: ignore[index]
-    affected = keep(touched_cells(strategy.cells, rows_now, changed))
+    affected = persist(touched_cells(strategy.cells, rows_now, changed))
     inputs = restricted(strategy.cells, rows_now, affected)
     old = semi_join(table.store.frame(spark), strategy.columns, affected, null_safe=True)
     return diff_frame(old, run(spark, table.stored_query, inputs), table.store.schema)

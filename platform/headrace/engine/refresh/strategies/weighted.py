@@ -19,7 +19,7 @@ from headrace.engine.refresh.strategies.cluster import semi_join
 from headrace.engine.refresh.strategies.driver import ROWS_LIMIT, Heads, Rows, check_violations, images
 from headrace.engine.rows.cells import TooLarge, alike, restricted, touched_cells
 from headrace.engine.rows.diff import diff_frame, diff_local, diff_many
-from headrace.engine.spark.persisted import Kept
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.prepared import Columns
 from headrace.engine.spark.query import run, used_columns, with_violations
 from headrace.engine.table.table import Delta, Table
@@ -281,7 +281,7 @@ def on_cluster(
     upstreams: Mapping[TableName, Table],
     current: Mapping[TableName, DataFrame],
     changes: Mapping[TableName, DataFrame],
-    keep: Kept,
+    persist: Persisted,
     *,
     rows_changed: int,
 ) -> DataFrame:
@@ -297,7 +297,7 @@ def on_cluster(
     changed = {i: changes[n] for i, n in enumerate(names) if n in changes}  # type: ignore[index]
     rows_now = [current[n] for n in names]  # type: ignore[index]
     if strategy.cells is not None:
-        affected = keep(cluster.touched_cells(strategy.cells, rows_now, changed))
+        affected = persist(cluster.touched_cells(strategy.cells, rows_now, changed))
         rows_before = [
             _before(rows, changed.get(i), upstreams[n])  # type: ignore[index]
             for i, (n, rows) in enumerate(zip(names, rows_now, strict=True))
@@ -310,7 +310,7 @@ def on_cluster(
     old, new = (_states(run(spark, table.stored_query, side), table, strategy) for side in sides)
     stored = table.store.frame(spark)
     if strategy.state.grouped and rows_changed < WIDE_SHARE * table.store.commit.rows:
-        old, new = keep(old), keep(new)
+        old, new = persist(old), persist(new)
         keys = old.select(*map(_quoted, key)).unionAll(new.select(*map(_quoted, key)))
         stored = semi_join(stored, key, keys, null_safe=True)
     after = merged(strategy.state, dict(schema.stored), stored, old, new)
