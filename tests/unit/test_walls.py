@@ -35,14 +35,6 @@ def test_no_folder_is_too_full_to_read(folder: Path) -> None:
     assert len(modules) <= MOST_MODULES, sorted(modules)
 
 
-INSIDE = {
-    "engine/flow/test_flow.py",
-    "engine/flow/test_trailing.py",
-    "engine/supervisor/test_supervisor.py",
-    "gateway/test_jobs.py",
-}
-"""Files that still reach into what they test. None joins them."""
-
 UNIT = ROOT / "tests" / "unit"
 OTHERS = {"_TRANSPORT"}
 """Names of other projects that only look private."""
@@ -51,7 +43,7 @@ OTHERS = {"_TRANSPORT"}
 @pytest.mark.parametrize("file", sorted(str(f.relative_to(UNIT)) for f in UNIT.rglob("test_*.py")))
 def test_tests_use_public_names(file: str) -> None:
     found = private_names(ast.parse((UNIT / file).read_text())) - OTHERS
-    assert bool(found) == (file in INSIDE), sorted(found)
+    assert not found, sorted(found)
 
 
 def private_names(tree: ast.AST) -> set[str]:

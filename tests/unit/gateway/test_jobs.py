@@ -189,8 +189,17 @@ def test_an_unexpected_error_is_one_line_with_the_id_and_a_logged_trace(
     assert ended(jobs, jobs.submit("again", REFRESH).id).state == "FAILED"  # the worker lives on
 
 
-def test_a_waiting_client_sees_every_state_and_the_progress(start: Start) -> None:
-    step = threading.Semaphore(0)
+def test_a_waiting_client_sees_every_state_and_the_progress(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, waits = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Condition(threading.Condition):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.release()
+            return super().wait(timeout)
+
+    monkeypatch.setattr("headrace.gateway.jobs.Condition", Condition)
 
     def work(_statement: s.ParsedStatement, progress: Progress) -> Outcome:
         for done in range(3):
@@ -206,7 +215,7 @@ def test_a_waiting_client_sees_every_state_and_the_progress(start: Start) -> Non
     for _ in range(4):
         with ThreadPoolExecutor(1) as pool:
             waiter = pool.submit(jobs.get, id, PATIENCE)
-            wait_until(lambda: bool(jobs._changed._waiters))  # type: ignore[attr-defined]
+            assert waits.acquire(timeout=PATIENCE)
             step.release()
             now = waiter.result()
         seen.append((now.state, now.message, now.done, now.total))

@@ -11,6 +11,8 @@ from headrace.catalog import Catalog
 from headrace.engine.compaction.retention import Limits
 from headrace.engine.flow.arrangement import Arrangement
 from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.flow_tables import FlowTables
+from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.flow.rejoin import CatchUp
 from headrace.engine.ingest.gate import gate_of
 from headrace.engine.read.views import Views
@@ -118,19 +120,23 @@ def flow_maker(
     """Makes the flow of a plan, without starting it."""
 
     def make(plan: FlowPlan) -> Flow:
-        tables = [registry[n] for n in plan.tables]
-        return Flow(
-            plan.name,
-            tables,
+        bootstrap, tables = settings.kafka_bootstrap, [registry[n] for n in plan.tables]
+        advancing = FlowTables(plan.name, tables, sessions=sessions, registry=registry, on_failure=on_failure)
+        micro_batch = MicroBatch(
+            advancing,
             sessions=sessions,
-            registry=registry,
-            topics=topics,
-            bootstrap=settings.kafka_bootstrap,
+            bootstrap=bootstrap,
             dead_letters=dead_letters,
+            gate=gate_of(tables, project.connectors),
+        )
+        return Flow(
+            advancing,
+            micro_batch,
+            sessions=sessions,
+            topics=topics,
+            bootstrap=bootstrap,
             directory=settings.state / "checkpoints",
             max_offsets=settings.max_offsets_per_trigger,
-            gate=gate_of(tables, project.connectors),
-            on_failure=on_failure,
         )
 
     return make

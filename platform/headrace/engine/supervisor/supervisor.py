@@ -88,11 +88,11 @@ class Supervisor:
     """Held by who changes what is declared; taken before `arranging`."""
 
     arranging: threading.RLock = field(default_factory=threading.RLock)
-    _retries: dict[str, _Retry] = field(default_factory=dict)
-    _retained: dict[TableName, float] = field(default_factory=dict)
-    _compacted: dict[TableName, float] = field(default_factory=dict)
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(default_factory=list)
+    _retries: dict[str, _Retry] = field(init=False, default_factory=dict)
+    _retained: dict[TableName, float] = field(init=False, default_factory=dict)
+    _compacted: dict[TableName, float] = field(init=False, default_factory=dict)
+    _stop: threading.Event = field(init=False, default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.refreshes = Refreshes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,157 +13,287 @@ from typing import Any, cast
 import pytest
 
 from headrace.engine.flow import flow as flow_module
+from headrace.engine.flow import flow_tables, micro_batch
 from headrace.engine.flow.flow import QUIET_SECONDS, Flow
+from headrace.engine.flow.flow_tables import FlowTables
+from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest.cuts import CutMissed
-from headrace.planner.policy.relief import BatchSize
+from headrace.planner.policy.relief import LARGEST, BatchSize
+from headrace.sources.envelope import Event
+from headrace.spec.model import SourceTable
 
 NOW = 1000.0
-
-
-@pytest.fixture
-def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A flow of no tables whose query runs."""
-    monkeypatch.setattr(flow_module.time, "monotonic", lambda: NOW)
-    made = cast("Any", Flow)(
-        "empty",
-        [],
-        sessions=SimpleNamespace(flow=None),
-        registry=None,
-        topics=None,
-        bootstrap="127.0.0.1:1",
-        dead_letters=None,
-        directory=tmp_path,
-        max_offsets=1,
-        gate=None,
-        on_failure=None,
-    )
-    made._query = SimpleNamespace(stop=lambda: None)
-    with closing(made):
-        yield made
+ORDERS = "shop.public.orders"
 
 
 class Held:
     """A gate that holds an event, until patience ends."""
 
-    holds = True
+    holds, topics = True, ()
 
-    def __init__(self, patient: bool) -> None:
-        self.patient = patient
+    def __init__(self) -> None:
+        self.patient = True
 
-    def admit(self, events: list[str], ends: object) -> tuple[list[str], object]:
+    def reset(self) -> None:
+        pass
+
+    def admit(self, events: list[Event], ends: Any) -> tuple[list[Event], Any]:
         assert events == []
-        return ([], {}) if self.patient else (["late"], ends)
+        if self.patient:
+            return [], {}
+        return [Event(ORDERS, 0, 4, None, "c", None, "{}", 1, 1, None, None, None)], ends
 
 
-def test_what_the_gate_lost_patience_with_is_applied_without_a_micro_batch(flow: Any) -> None:
-    applied: list[object] = []
-    flow._small = lambda events, ends, batch: applied.append(events)
-    flow._read_to, flow.position = {"t": {0: 5}}, {"t": {0: 4}}
-    flow._gate = Held(patient=True)
+class Query:
+    """A streaming query that runs no micro-batch by itself."""
+
+    isActive = True
+
+    def stop(self) -> None:
+        pass
+
+
+class Stream:
+    """A streaming frame, whose writer takes every setting."""
+
+    @property
+    def writeStream(self) -> Stream:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda **_: self) if name == "trigger" else (lambda *_: self)
+
+    def start(self) -> Query:
+        return Query()
+
+
+@dataclass
+class World:
+    flow: Flow
+    gate: Held
+    sessions: Any
+    ends: dict[str, dict[int, int]] = field(default_factory=lambda: {ORDERS: {0: 5}})
+    now: float = NOW
+
+    def start(self, *active: Any) -> Flow:
+        self.flow.start(active)
+        return self.flow
+
+
+Made = Any
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
+    """`world(*tables, max_offsets=…)`: a flow that has not started, whose topics begin at offset 0."""
+    made: list[World] = []
+
+    def make(*tables: Any, max_offsets: int = 1, upstreams: Any = lambda table: {}) -> World:
+        registry = cast("Any", SimpleNamespace(upstreams=upstreams, behind=lambda table: 1))
+        spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
+        waits = SimpleNamespace(wait=lambda seconds: None)
+        sessions = cast("Any", SimpleNamespace(flow=spark, large=None, statements=waits))
+        topics = cast(
+            "Any",
+            SimpleNamespace(
+                ensure=lambda names: None,
+                starting=lambda frontier, names: {ORDERS: {0: 0}},
+                ends=lambda names: {},
+            ),
+        )
+        advancing = FlowTables(
+            "f", list(tables), sessions=sessions, registry=registry, on_failure=cast("Any", None)
+        )
+        gate = Held()
+        batch = MicroBatch(
+            advancing,
+            sessions=sessions,
+            bootstrap="127.0.0.1:1",
+            dead_letters=cast("Any", None),
+            gate=cast("Any", gate),
+        )
+        flow = Flow(
+            advancing,
+            batch,
+            sessions=sessions,
+            topics=topics,
+            bootstrap="127.0.0.1:1",
+            directory=tmp_path,
+            max_offsets=max_offsets,
+        )
+        world = World(flow, gate, sessions)
+        made.append(world)
+        monkeypatch.setattr(flow_module.time, "monotonic", lambda: world.now)
+        monkeypatch.setattr(flow_module.offsets, "end_offsets", lambda *_: world.ends)
+        monkeypatch.setattr(flow_module.offsets, "stream", lambda *_: Stream())
+        return world
+
+    yield make
+    for world in made:
+        with closing(world.flow):
+            pass
+
+
+def stg() -> Any:
+    commit = SimpleNamespace(offsets={})
+    return SimpleNamespace(
+        name="stg.orders",
+        freshness=timedelta(seconds=10),
+        spec=SimpleNamespace(source=SourceTable("shop", "public", "orders"), freshness=timedelta(seconds=10)),
+        store=SimpleNamespace(cold=False, version=1, commit=commit),
+    )
+
+
+def derived(name: str, seconds: int) -> Any:
+    freshness = timedelta(seconds=seconds)
+    return SimpleNamespace(
+        name=name, freshness=freshness, spec=SimpleNamespace(source=None, freshness=freshness)
+    )
+
+
+@pytest.fixture
+def refreshed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of derived tables in the order of their refreshes, which find nothing new."""
+    found: list[str] = []
+    monkeypatch.setattr(flow_tables, "refresh_table", lambda *args, **_: found.append(args[2].name))
+    return found
+
+
+@pytest.fixture
+def ingested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Offsets of the events that came to a stg table."""
+    found: list[int] = []
+    monkeypatch.setattr(micro_batch, "ingest", lambda *args, **_: found.extend(e.offset for e in args[2]))
+    return found
+
+
+def test_what_the_gate_lost_patience_with_is_applied_without_a_micro_batch(
+    world: Made, ingested: list[int]
+) -> None:
+    made = world(stg())
+    flow = made.start("stg.orders")
     flow.admit_late()
-    assert (applied, flow.position) == ([], {"t": {0: 4}})
-    flow._gate.patient = False
+    assert ingested == []
+    made.gate.patient = False
     flow.admit_late()
-    assert (applied, flow.position) == ([["late"]], {"t": {0: 5}})
+    assert ingested == [4]
 
 
-def test_a_flow_that_stops_applies_nothing_late(flow: Any) -> None:
-    flow._small = lambda *_: pytest.fail("applied")
-    flow._gate, flow._query = Held(patient=False), None
+def test_a_flow_that_does_not_run_applies_nothing_late(world: Made, ingested: list[int]) -> None:
+    made = world(stg())
+    made.gate.patient = False
+    made.flow.admit_late()
+    flow = made.start("stg.orders")
+    flow.stop()
     flow.admit_late()
+    assert ingested == []
 
 
 def test_derived_tables_catch_up_once_where_no_micro_batch_follows_the_start(
-    flow: Any, monkeypatch: pytest.MonkeyPatch
+    world: Made, refreshed: list[str]
 ) -> None:
-    settled: list[int] = []
-    flow._derived = lambda known, batch: settled.append(batch)
-    flow._unsettled = NOW - QUIET_SECONDS + 0.1
+    made = world(derived("dws.t", 10))
+    flow = made.start("dws.t")
+    made.now += QUIET_SECONDS - 0.1
     flow.settle_where_quiet()
-    assert settled == []
-    monkeypatch.setattr(flow_module.time, "monotonic", lambda: NOW + 1)
+    assert refreshed == []
+    made.now += 1
     flow.settle_where_quiet()
     flow.settle_where_quiet()
-    assert settled == [-1]
+    assert refreshed == ["dws.t"]
+
+
+def test_derived_tables_wait_for_the_whole_of_a_first_load(world: Made, refreshed: list[str]) -> None:
+    flow = world(derived("dws.t", 10)).start("dws.t")
+    with flow.first_load({ORDERS}):
+        flow.settle()
+        assert refreshed == []
+    flow.settle()
+    assert refreshed == ["dws.t"]
+
+
+def test_a_table_that_left_stands_still_until_it_joins_again(world: Made, refreshed: list[str]) -> None:
+    flow = world(derived("dws.a", 10), derived("dws.b", 10)).start("dws.a", "dws.b")
+    flow.leave("dws.a")
+    flow.settle()
+    assert refreshed == ["dws.b"]
+    flow.join("dws.a")
+    flow.settle()
+    assert sorted(refreshed[1:]) == ["dws.a", "dws.b"]
 
 
 def test_a_micro_batch_leaves_the_cores_to_statements_unless_a_comparison_waits_for_it(
-    flow: Any, monkeypatch: pytest.MonkeyPatch
+    world: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    flow._sessions.statements = SimpleNamespace(wait=waited.append)
-    flow._pace = SimpleNamespace(pause=lambda: 0.7)
-    flow._query = None  # stopping: nothing more is read
-    monkeypatch.setattr(flow_module.offsets, "end_offsets", lambda *_: {"t": {0: 9}})
-    flow._process(None, 1)
+    monkeypatch.setattr(flow_tables.Pace, "pause", lambda self: 0.7)
+    made = world()
+    made.sessions.statements.wait = waited.append
+    flow = made.flow  # it does not run: nothing more is read
+    flow.process(None, 1)
     assert waited == [0.7]
+    flow.hurry(True)
+    flow.process(None, 2)
+    assert waited == [0.7]
+    flow.hurry(False)
     cut = flow.cuts.expect("token")
-    flow._process(None, 2)
+    flow.process(None, 3)
     assert waited == [0.7]
     flow.close()
     with pytest.raises(CutMissed):  # whoever waits for a flow that is closed is told
         cut.result(0)
 
 
+class Steps:
+    """Takes the place of a micro-batch's steps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: list[tuple[int, bool]] = []
+        self.then: Any = lambda: None
+        monkeypatch.setattr(MicroBatch, "step", lambda batch, *args, **whole: self(batch, *args, **whole))
+
+    def __call__(self, batch: MicroBatch, ends: Any, batch_id: int, *, whole: bool) -> None:
+        assert batch_id == 4
+        self.taken.append((ends[ORDERS][0], whole))
+        batch.read_to = ends
+        self.then()
+
+
+@pytest.mark.parametrize(
+    ("most", "size", "ends", "parts"),
+    [
+        (LARGEST, 1000, 100, [(100, True)]),
+        (LARGEST, 40, 100, [(40, False), (80, False), (100, True)]),
+        # Spark may have left some of so many
+        (LARGEST, LARGEST, LARGEST // 2 + 1, [(LARGEST // 2 + 1, False)]),
+    ],
+)
 def test_a_micro_batch_is_committed_in_parts_where_it_is_too_large_for_the_freshness(
-    flow: Any, monkeypatch: pytest.MonkeyPatch
+    world: Made, monkeypatch: pytest.MonkeyPatch, most: int, size: int, ends: int, parts: list[Any]
 ) -> None:
-    parts: list[tuple[int, bool]] = []
-
-    def step(ends: Any, batch_id: int, *, whole: bool) -> None:
-        assert batch_id == 4 and flow._query is not None
-        parts.append((ends["t"][0], whole))
-        flow._read_to = ends
-
-    monkeypatch.setattr(flow_module.offsets, "end_offsets", lambda *_: {"t": {0: 110}})
-    flow._sessions.statements = SimpleNamespace(wait=lambda _: None)
-    flow._pace = SimpleNamespace(pause=lambda: 0.0, ended=lambda _: None)
-    flow._step, flow._read_to, flow._max_offsets = step, {"t": {0: 10}}, 1000
-    flow.batch_size = BatchSize(1000)
-    flow._process(None, 4)
-    assert parts == [(110, True)]
-
-    parts.clear()
-    flow._read_to, flow.batch_size = {"t": {0: 10}}, BatchSize(40)
-    flow._process(None, 4)
-    assert parts == [(50, False), (90, False), (110, True)]
-
-    parts.clear()
-    flow._read_to, flow._max_offsets = {"t": {0: 10}}, 199  # Spark may have left some
-    flow._process(None, 4)
-    assert parts[-1] == (110, False)
+    steps, made = Steps(monkeypatch), world(max_offsets=most)
+    flow = made.start()
+    made.ends, flow.batch_size = {ORDERS: {0: ends}}, BatchSize(size)
+    flow.process(None, 4)
+    assert steps.taken == parts
 
 
 def test_a_flow_that_stops_leaves_the_rest_of_a_large_micro_batch(
-    flow: Any, monkeypatch: pytest.MonkeyPatch
+    world: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts: list[int] = []
-
-    def step(ends: Any, batch_id: int, *, whole: bool) -> None:
-        parts.append(ends["t"][0])
-        flow._read_to, flow._query = ends, None
-
-    monkeypatch.setattr(flow_module.offsets, "end_offsets", lambda *_: {"t": {0: 100}})
-    flow._sessions.statements = SimpleNamespace(wait=lambda _: None)
-    flow._pace = SimpleNamespace(pause=lambda: 0.0, ended=lambda _: pytest.fail("it did not end"))
-    flow._step, flow._read_to, flow.batch_size = step, {"t": {0: 0}}, BatchSize(40)
-    flow._process(None, 4)
-    assert parts == [40]
+    steps, made = Steps(monkeypatch), world(max_offsets=40)
+    flow = made.start()
+    made.ends, steps.then = {ORDERS: {0: 100}}, flow.stop
+    flow.process(None, 4)
+    assert steps.taken == [(40, False)]
 
 
-def test_a_table_trails_at_its_new_pace_at_once(flow: Any) -> None:
+def test_a_table_trails_at_its_new_pace_at_once(world: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """No micro-batch may follow, and what was planned by its former freshness may be hours away."""
     done: list[object] = []
-
-    def table(name: str, seconds: int) -> SimpleNamespace:
-        freshness = timedelta(seconds=seconds)
-        return SimpleNamespace(
-            name=name, freshness=freshness, spec=SimpleNamespace(source=None, freshness=freshness)
-        )
-
-    flow._trailing.forget = lambda: done.append("forgotten")
-    flow._trailing.follow = lambda table, between: done.append((table.name, between))
-    flow._registry = SimpleNamespace(upstreams=lambda table: {}, behind=lambda table: 1)
-    flow.active = {"tight", "loose"}
-    flow.change([table("tight", 10), table("loose", 60), table("suspended", 60)])
+    trailing = flow_tables.Trailing
+    monkeypatch.setattr(trailing, "forget", lambda self: done.append("forgotten"))
+    monkeypatch.setattr(trailing, "follow", lambda self, table, between: done.append((table.name, between)))
+    flow = world(derived("tight", 10)).start("tight", "loose")
+    flow.change([derived("tight", 10), derived("loose", 60), derived("suspended", 60)])
     assert done == ["forgotten", ("loose", 15.0)]

@@ -22,10 +22,15 @@ class World:
         self.table = cast("Table", SimpleNamespace(name=TableName("dws", "hours")))
         self.caught_up, self.after = threading.Semaphore(0), threading.Semaphore(0)
         self.holds: threading.Event | None = None
+        self.error: Exception | None = None
+        self.tried = threading.Event()
         self.trailing = Trailing("flow", lambda: None, self._catch_up, self.after.release)
 
     def _catch_up(self, table: Table) -> None:
         assert table is self.table
+        self.tried.set()
+        if self.error is not None:
+            raise self.error
         self.caught_up.release()
         if self.holds is not None:
             assert self.holds.wait(10)
@@ -76,16 +81,10 @@ def test_what_is_under_way_is_neither_forgotten_nor_done_twice(world: World) -> 
 
 
 def test_a_failure_does_not_keep_it_from_the_next_time(world: World) -> None:
-    catch_up, tried = world.trailing._catch_up, threading.Event()
-
-    def fails(table: Table) -> None:
-        tried.set()
-        raise RuntimeError("no disk")
-
-    world.trailing._catch_up = fails
+    world.error = RuntimeError("no disk")
     world.trailing.follow(world.table, 0.0)
-    assert tried.wait(10)
-    world.trailing._catch_up = catch_up
+    assert world.tried.wait(10)
+    world.error = None
     for _ in range(100):
         world.trailing.follow(world.table, 0.0)
         if world.caught(0.1):

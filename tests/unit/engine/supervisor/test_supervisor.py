@@ -34,6 +34,10 @@ class Tables(SimpleNamespace):
     def __getitem__(self, name: Any) -> Any:
         return self.tables[name]
 
+    def __iter__(self) -> Iterator[Any]:
+        """None has rows to be compacted or maintained."""
+        return iter(())
+
 
 @dataclass
 class Scheduled:
@@ -82,9 +86,7 @@ def new(scheduled: Scheduled, turn: str | None = None, progress: Progress | None
 
 
 def run(scheduled: Scheduled) -> None:
-    thread = threading.Thread(target=scheduled.supervisor._schedule, daemon=True)
-    scheduled.supervisor._threads.append(thread)
-    thread.start()
+    scheduled.supervisor.start()
 
 
 def state(scheduled: Scheduled, wanted: str) -> str | None:
@@ -142,8 +144,8 @@ def test_a_table_suspended_while_its_flow_starts_stays_suspended(scheduled: Sche
         supervisor.suspend(cast("Any", flow), table)
 
     flow = Starting(name="flow", tables=[table], statement=threading.Thread(target=suspend))
+    supervisor.stop()  # none of its threads is to look after the flow
     supervisor.arrangement.flows.append(cast("Any", flow))
-    supervisor._stop.set()  # none of its threads is to look after the flow
     supervisor.start()
     flow.statement.join(10)
     assert catalog.row(table.name).state == "SUSPENDED"
@@ -169,9 +171,7 @@ def test_what_is_declared_is_declared_anew_when_a_calendar_turns(scheduled: Sche
         "Any", SimpleNamespace(turned=lambda _: turned.is_set(), project=project, flows=[])
     )
     supervisor.held, supervisor.declare = hold, declare  # type: ignore[method-assign]
-    thread = threading.Thread(target=supervisor._follow_calendars, daemon=True)
-    supervisor._threads.append(thread)
-    thread.start()
+    supervisor.start()
     assert not declared.wait(0.2)
     turned.set()
     assert declared.wait(10)
@@ -301,7 +301,7 @@ def test_a_cancelled_refresh_is_no_failure(scheduled: Scheduled) -> None:
 def test_dagster_is_waited_for(scheduled: Scheduled) -> None:
     """The server's own thread begins nothing, and the next turn is Dagster's."""
     scheduled.supervisor.stop()
-    again = replace(scheduled.supervisor, scheduler="dagster", _stop=threading.Event())
+    again = replace(scheduled.supervisor, scheduler="dagster")
     scheduled.supervisor = again
     run(scheduled)
     assert not scheduled.refreshed.wait(0.3)

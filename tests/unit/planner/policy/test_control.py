@@ -150,7 +150,12 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pyte
         cast(
             "Any",
             SimpleNamespace(
-                name=n, tables=[], active=set(), loading=set(), batch_size=BatchSize(9), took=None
+                name=n,
+                tables=[],
+                active=set(),
+                loading=set(),
+                batch_size=BatchSize(9),
+                newest_step=lambda: None,
             ),
         )
         for n in ("late", "other")

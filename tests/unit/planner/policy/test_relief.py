@@ -116,12 +116,19 @@ def test_the_measures_of_a_flow_and_their_record(catalog: Catalog) -> None:
     tables = [table(A, 5), table(B, 600, A), table(C, 5, A), table(D, 600), table(E, 600)]
     tables[3].spec.source = object()  # Kafka does not keep its events for ever
     tables[4].spec.refresh_mode = RefreshMode.CONTINUOUS  # that is declared
-    flow = cast("Any", SimpleNamespace(name="flow", tables=tables, batch_size=BatchSize(SET), took=None))
+    step: list[tuple[int, float]] = []
+
+    def newest() -> tuple[int, float] | None:
+        return step.pop() if step else None
+
+    flow = cast(
+        "Any", SimpleNamespace(name="flow", tables=tables, batch_size=BatchSize(SET), newest_step=newest)
+    )
     actuators = FreshnessActuators(catalog.decisions, clock=lambda: now[0])
     actuators.look(flow, {})
-    flow.took = SET, 2.0
+    step.append((SET, 2.0))
     actuators.look(flow, {C: 5.0, A: 5.0, B: 600.0})
-    assert flow.batch_size.size == 2 * SET and flow.took is None
+    assert flow.batch_size.size == 2 * SET
     actuators.look(flow, {A: 5.0})
     assert actuators.measured == {}
     now[0] += LATE_SECONDS
@@ -145,7 +152,9 @@ def test_a_flow_that_has_ended_keeps_nothing_away(catalog: Catalog) -> None:
     now = [0.0]
     flow = cast(
         "Any",
-        SimpleNamespace(name="f", tables=[table(A, 5), table(B, 600)], batch_size=BatchSize(9), took=None),
+        SimpleNamespace(
+            name="f", tables=[table(A, 5), table(B, 600)], batch_size=BatchSize(9), newest_step=lambda: None
+        ),
     )
     actuators = FreshnessActuators(catalog.decisions, clock=lambda: now[0])
     actuators.look(flow, {A: 5.0})

@@ -93,7 +93,7 @@ class FreshnessActuators:
 
     def _resize(self, flow: Flow, late: Mapping[TableName, float], relief: _FlowRelief) -> None:
         size = flow.batch_size
-        was, (took, flow.took) = size.size, (flow.took, None)
+        was, took = size.size, flow.newest_step()
         if late:
             if took is None or not size.took(*took):
                 return

@@ -1,0 +1,159 @@
+"""The tables of a flow: advanced level by level, each failure its own, slow and loose ones trailing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from headrace.engine.flow.pace import Pace
+from headrace.engine.flow.trailing import Trailing
+from headrace.engine.ingest.gate import resting_upstreams
+from headrace.engine.refresh.refresh import SMALL, refresh_table
+from headrace.engine.spark.failpoints import failpoint
+from headrace.engine.spark.session import use_pool
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.table.table import Delta, Registry, Table
+from headrace.errors import NeedsResync
+from headrace.spec.model import SourceTable, TableName
+from headrace.store.live.head import Head
+
+log = logging.getLogger(__name__)
+
+WIDTH = 2
+"""Tables refreshed at the same time: planning is a single-core matter."""
+
+
+class FlowTables:
+    """What advances in one flow.
+
+    Args:
+        flow: the flow's name.
+        tables: its tables, upstreams first.
+        on_failure: told of a table that left the flow, and why.
+    """
+
+    def __init__(
+        self,
+        flow: str,
+        tables: list[Table],
+        *,
+        sessions: Sessions,
+        registry: Registry,
+        on_failure: Callable[[Table, Exception], None],
+    ) -> None:
+        self.flow = flow
+        self.all = tables
+        self.active: set[TableName] = set()
+        self.running = False
+        self.lock = threading.RLock()
+        """Held by who needs the flow between two micro-batches."""
+        self.run_id = uuid.uuid4().hex[:12]
+        self.pace = Pace(tables, registry)
+        self._sessions = sessions
+        self._registry = registry
+        self._on_failure = on_failure
+        self._pool = ThreadPoolExecutor(
+            WIDTH, f"flow-{flow}", initializer=partial(use_pool, sessions.flow, "flow")
+        )
+        ready = partial(use_pool, sessions.flow, "trailing")
+        self._trailing = Trailing(flow, ready, self._catch_up, self._trail_on)
+
+    @property
+    def sources(self) -> tuple[SourceTable, ...]:
+        """The captured tables that the stg tables read."""
+        return tuple(dict.fromkeys(t.spec.source for t in self.all if t.spec.source is not None))
+
+    def change(self, tables: list[Table]) -> bool:
+        """Take these, upstreams first. Returns whether they want another interval between micro-batches."""
+        self.all = tables
+        self.active &= {t.name for t in tables}
+        interval, self.pace = self.pace.interval(), Pace(tables, self._registry)
+        self._trailing.forget()
+        self._trail_on()  # at the new pace, also where the source is silent
+        return self.pace.interval() != interval
+
+    def close(self) -> None:
+        """Wait for what is under way; nothing follows."""
+        self._pool.shutdown(wait=True)
+        self._trailing.close()
+
+    def ingest(self, refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
+        """Advance the stg tables. Returns what has changed."""
+        return self._level([t for t in self.all if t.spec.source is not None], refresh)
+
+    def derive(self, known: dict[TableName, Delta], batch_id: int) -> None:
+        """Advance the derived tables, upstreams first, independent ones at the same time.
+
+        Args:
+            known: changes of the stg tables.
+        """
+        trailing = [t for t in self.all if t.spec.source is None and self.pace.trails(t)]
+        waiting = [t for t in self.all if t.spec.source is None and t not in trailing]
+        while waiting:
+            names = {t.name for t in waiting}
+            ready = [t for t in waiting if not names & set(self._registry.upstreams(t))]
+            known = known | self._level(ready, partial(self._refresh, known=known, batch_id=batch_id))
+            waiting = [t for t in waiting if t not in ready]
+        for table in trailing:
+            self._trail(table)
+
+    def _trail(self, table: Table) -> None:
+        """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
+        if self.running and self._registry.behind(table):
+            self._trailing.follow(table, self.pace.between(table))
+
+    def _trail_on(self) -> None:
+        for table in self.all:
+            if table.spec.source is None and table.name in self.active and self.pace.trails(table):
+                self._trail(table)
+
+    def _catch_up(self, table: Table) -> None:
+        if table.name in self.active and self.running:
+            with self.lock:
+                cut = resting_upstreams(self._registry, table)
+            self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut))
+
+    def _refresh(
+        self,
+        table: Table,
+        *,
+        known: dict[TableName, Delta],
+        batch_id: int,
+        cut: Mapping[TableName, Head] | None = None,
+    ) -> Delta | None:
+        return refresh_table(
+            self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id, cut=cut
+        )
+
+    def _level(self, tables: list[Table], refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
+        futures = {
+            table.name: self._pool.submit(self._guarded, table, refresh)
+            for table in tables
+            if table.name in self.active
+        }
+        found = {name: future.result() for name, future in futures.items()}
+        return {name: delta for name, delta in found.items() if delta is not None}
+
+    def _guarded(self, table: Table, refresh: Callable[[Table], Delta | None]) -> Delta | None:
+        begun = time.monotonic()
+        try:
+            delta = refresh(table)
+            seconds = time.monotonic() - begun
+            if delta is not None:
+                log.debug("%s: %s changes in %.3f s", table.name, delta.count, seconds)
+                if delta.count <= SMALL:  # what takes long for its size says nothing of the table's pace
+                    self.pace.took(table, seconds)
+        except Exception as error:  # isolation: one table's failure is its own
+            if not isinstance(error, NeedsResync):
+                log.exception("%s left flow %s", table.name, self.flow)
+            self.active.discard(table.name)
+            self._on_failure(table, error)
+            return None
+        if delta is not None:
+            failpoint("flow.after_commit")
+        return delta

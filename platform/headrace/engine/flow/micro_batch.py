@@ -1,0 +1,162 @@
+"""What a micro-batch does: messages up to a cut become changes of the stg tables, and these of the others."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.engine.compaction.compaction import compact
+from headrace.engine.flow.flow_tables import FlowTables
+from headrace.engine.ingest import offsets
+from headrace.engine.ingest.cuts import Cut, Cuts
+from headrace.engine.ingest.driver import ingest
+from headrace.engine.ingest.gate import Gate
+from headrace.engine.ingest.ingest import ingest_large
+from headrace.engine.ingest.spark import Loaded
+from headrace.engine.ingest.watermark import SourceTime
+from headrace.engine.refresh.refresh import SMALL
+from headrace.engine.spark.prepared import Queries
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.table.table import Delta, Table
+from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.envelope import LAST_READ, Event
+from headrace.sources.messages import Messages, read_once
+from headrace.spec.model import TableName
+from headrace.store.record.frontier import Offsets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class MicroBatch:
+    """Where one flow is in its topics, and what brings it further. The caller sees that one runs at a time.
+
+    Attributes:
+        position: the cut up to which messages are applied.
+        read_to: the cut up to which they are read; the gate holds what lies between.
+        loading: topics whose tables are read for the first time. Derived tables wait.
+        took: messages and seconds of the newest step.
+    """
+
+    def __init__(
+        self,
+        tables: FlowTables,
+        *,
+        sessions: Sessions,
+        bootstrap: str,
+        dead_letters: DeadLetters,
+        gate: Gate,
+    ) -> None:
+        self.tables = tables
+        self.gate = gate
+        self.cuts = Cuts()
+        self.position: Offsets = {}
+        self.read_to: Offsets = {}
+        self.loading: set[str] = set()
+        self.took: tuple[int, float] | None = None
+        self._sessions = sessions
+        self._bootstrap = bootstrap
+        self._dead_letters = dead_letters
+        self._time = SourceTime(gate)
+        self._queries = Queries()
+        self._messages = Messages(bootstrap)
+
+    def begin(self, position: Offsets) -> None:
+        """Go on from a cut."""
+        self.position = self.read_to = position
+        self.gate.reset()
+
+    def close(self) -> None:
+        self.cuts.missed()
+        self.tables.close()
+        self._messages.close()
+
+    def step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
+        """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
+        begun, read = time.monotonic(), offsets.size(self.read_to, ends)
+        if offsets.size(self.position, ends) <= SMALL:
+            events = self._events(self._messages.read(self.read_to, ends))
+            self.read_to = ends
+            events, ends = self.gate.admit(events, ends)
+            self._small(events, ends, batch_id)
+            self._time.small(events, self.tables.all, self.tables.active, whole=whole)
+        else:
+            self.read_to = ends
+            self.gate.reset()
+            self._large(ends, batch_id)
+            self._time.large(self.tables.all, self.tables.active, whole=whole)
+        self.position = ends
+        self.took = read, time.monotonic() - begun
+
+    def admit_late(self) -> None:
+        """Apply what the gate lost patience with."""
+        events, ends = self.gate.admit([], self.read_to)
+        if events:
+            self._small(events, ends, -1)
+            self.position = ends
+
+    def derive(self, known: dict[TableName, Delta], batch_id: int) -> None:
+        """Advance the derived tables; while the source is read for the first time they wait for all of it."""
+        if not self.loading:
+            self.tables.derive(known, batch_id)
+
+    def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
+        for part in offsets.split(events, ends, self.cuts.marks(events)):
+            known = self.tables.ingest(partial(self._ingest_part, part=part, batch_id=batch_id))
+            self.derive(known, batch_id)
+            for token in part.tokens:
+                versions = {t.name: t.store.version for t in self.tables.all}
+                self.cuts.reached(token, Cut(versions, part.offsets))
+
+    def _ingest_part(self, table: Table, *, part: offsets.Part, batch_id: int) -> Delta | None:
+        assert table.spec.source is not None
+        topic = table.spec.source.topic
+        events = part.events.get(topic)
+        return self._ingest_events(table, events, {topic: part.offsets[topic]}, batch_id) if events else None
+
+    def _ingest_events(self, table: Table, events: list[Event], end: Offsets, batch_id: int) -> Delta | None:
+        run_id = self.tables.run_id
+        if table.store.cold:
+            compact(self._sessions.large, table, run_id=run_id)
+        return ingest(
+            self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=batch_id
+        )
+
+    def _events(self, messages: pa.Table) -> list[Event]:
+        """The messages' events; notes which topics stand within Debezium's snapshot."""
+        events = offsets.collect(self._sessions.flow, self._queries, messages)
+        for event in events:
+            if event.op == "r" and event.snapshot not in LAST_READ:
+                self.loading.add(event.topic)
+            elif event.op is not None:
+                self.loading.discard(event.topic)
+        return events
+
+    def _large(self, ends: Offsets, batch_id: int) -> None:
+        def refresh(table: Table) -> Delta | None:
+            found = self._ingest_large(table, ends, batch_id)
+            if found is None:
+                return None
+            (self.loading.add if found.loading else self.loading.discard)(str(table.spec.source))
+            return found.delta
+
+        known = self.tables.ingest(refresh)
+        self.cuts.missed()
+        self.derive(known, batch_id)
+
+    def _ingest_large(self, table: Table, ends: Offsets, batch_id: int) -> Loaded | None:
+        """Read the table's own topic, from where the table is in it."""
+        assert table.spec.source is not None
+        topic = table.spec.source.topic
+        done = table.store.commit.offsets.get(topic, {})
+        start = {topic: {p: max(o, done.get(p, 0)) for p, o in self.position[topic].items()}}
+        end = {topic: ends[topic]}
+        if offsets.size(start, end) <= 0:
+            return None
+        if offsets.size(start, end) <= SMALL:
+            events = self._events(read_once(self._bootstrap, start, end))
+            delta = self._ingest_events(table, events, end, batch_id)
+            return None if delta is None else Loaded(delta, loading=topic in self.loading)
+        known = self._sessions, self._bootstrap, self._dead_letters
+        return ingest_large(*known, table, start, end, run_id=self.tables.run_id, batch=batch_id)
