@@ -100,7 +100,7 @@ def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(tmp_pat
         with reader(shop.settings.kafka_bootstrap, "shop.public.orders") as read:
             events = eventually("events", lambda: len(e := read()) > 20 and e)
         assert {event.op for event in events} - {None} <= {"c", "u", "d"}
-        config = httpx.get(f"{shop.settings.connect_url}/connectors/shop/config", trust_env=False).json()
+        config = httpx.get(f"{shop.settings.connect_rest}/connectors/shop/config", trust_env=False).json()
         assert config["snapshot.mode"] == "no_data"
         done = load_record(shop.settings.state, "shop")
         assert done is not None and done.state == "STREAMING"

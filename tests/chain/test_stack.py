@@ -42,7 +42,7 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     if request.param == "native":
         stack: Stack = request.getfixturevalue("stack")
         settings = stack.settings
-        yield Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_url)
+        yield Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_rest)
         return
     if reason := engine_missing():
         pytest.skip(reason)
@@ -134,7 +134,7 @@ def test_snapshot_and_changes_reach_the_topic(services: Services, connector: Con
 @pytest.mark.parametrize("killed", ["kafka", "connect", "postgres"])
 def test_a_killed_service_comes_back_with_its_state(stack: Stack, killed: str) -> None:
     settings = stack.settings
-    services = Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_url)
+    services = Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_rest)
     with psycopg.connect(services.dsn) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS kept (id serial PRIMARY KEY, killed text)")
     own = {"topic.prefix": "kept", "table.include.list": "public.kept", "slot.name": "kept"}
