@@ -71,7 +71,7 @@ def test_unknown_setting_names_the_known_one(tmp_path: Path) -> None:
         ("kafka_port = 58080", "cannot share a port: gateway_port, kafka_port"),
         ('postgres_url = "mysql://u:secret@h/d"', "must read postgresql://user:password@host:port/database"),
         ('kafka_bootstrap_servers = "broker"', "must read host:port"),
-        ('kafka_bootstrap_servers = "a:1,b:0"', "must read host:port"),
+        ('kafka_bootstrap_servers = "a:1,b:65536"', "must read host:port"),
         ('connect_url = "connect:8083"', "must read http://host:port"),
         ('connect_url = "http://u:secret@h:8083"', "without a login"),
         ('connect_group = "a b"', "`connect_group=a b`"),

@@ -169,6 +169,7 @@ def test_a_service_of_ones_own_replaces_the_embedded_one(
     with pytest.raises(TerminalError) as error:
         stack.check_external(["connect"])
     assert f"{service}: what `{setting}` names does not answer: " in str(error.value)
+    assert "refused" in str(error.value)
     assert f"HEADRACE_{setting.upper()}=…" in str(error.value) and "`headrace up` again" in str(error.value)
     stack.check_external(["dagster-code"])
 
