@@ -73,6 +73,4 @@ def shop(running_shop: Shop) -> Iterator[Shop]:
     """The running shop, every table of it running, also after a test that failed."""
     running_shop.wait_running()
     yield running_shop
-    running_shop.disarm()
-    running_shop.wait_answers()
-    running_shop.resume_all()
+    running_shop.restore()

@@ -8,7 +8,7 @@ import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from headrace.demo.load import LoadGenerator
 from headrace.demo.shop import TABLES, create_shop, row_counts
 from headrace.demo.waiting import not_caught_up
 from headrace.engine.spark import failpoints
-from headrace.gateway.client import GatewayClient
+from headrace.gateway.client import GatewayClient, StatementFailed
 from headrace.results import ParityResult, TableStatus
 from headrace.services.catalogue import SERVICES
 from headrace.services.programs.program import Program
@@ -44,6 +44,11 @@ class Shop:
     stack: Stack
     client: GatewayClient
     project: Project
+    given: frozenset[str] = field(init=False)
+    """Tables that every test finds."""
+
+    def __post_init__(self) -> None:
+        self.given = frozenset(map(str, self.project.tables))
 
     @property
     def settings(self) -> Settings:
@@ -80,9 +85,6 @@ class Shop:
         """The warehouse server dies at this point, once."""
         failpoints.arm(Path(os.environ[failpoints.VARIABLE]), failpoint)
 
-    def disarm(self) -> None:
-        self.arm("")
-
     def kill(self) -> None:
         """Kill the warehouse server, and wait until its successor answers."""
         pid = self.pid
@@ -99,11 +101,25 @@ class Shop:
     def wait_answers(self) -> None:
         eventually("the server answers", lambda: self.client.health()["state"] == "ready")
 
-    def resume_all(self) -> None:
-        """What a failed test has left suspended goes on."""
+    def restore(self) -> None:
+        """End what a failed test has left: an armed failpoint, suspended tables, tables of its own."""
+        self.arm("")
+        self.wait_answers()
         for table, status in self.status().items():
             if status.state == "SUSPENDED":
                 self.client.run(f"ALTER MATERIALIZED TABLE {table} RESUME")
+        while left := self.status().keys() - self.given:
+            dropped = [table for table in left if self._dropped(table)]
+            assert dropped, f"none of {left} can be dropped"
+        self.project = load_project(self.settings.project)
+
+    def _dropped(self, table: str) -> bool:
+        """Not before what reads it."""
+        try:
+            self.client.run(f"DROP MATERIALIZED TABLE {table}")
+        except StatementFailed:
+            return False
+        return True
 
     def status(self) -> dict[str, TableStatus]:
         return {status.table: status for status in self.client.status()}
