@@ -131,7 +131,7 @@ def _alone(settings: Settings, rows: int) -> float:
 
     try:
         begun = time.monotonic()
-        with ConnectClient(settings.connect_url) as client:
+        with ConnectClient(settings.connect_rest) as client:
             client.put_connector(connector)
         wait_for("all events", missing, timeout=TIMEOUT, interval=0.2)
         return time.monotonic() - begun

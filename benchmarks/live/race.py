@@ -118,7 +118,7 @@ class Race:
             yield
         finally:
             self.contender.stop()
-            with ConnectClient(self.stack.settings.connect_url) as client:
+            with ConnectClient(self.stack.settings.connect_rest) as client:
                 client.delete(self.connector.name)
             config = self.connector.config
             self.database.drop_slot(config["slot.name"], config["publication.name"])
@@ -132,7 +132,7 @@ class Race:
         if isinstance(self.contender, Headrace):
             self.stack.register_connectors()
         else:
-            with ConnectClient(self.stack.settings.connect_url) as client:
+            with ConnectClient(self.stack.settings.connect_rest) as client:
                 client.put_connector(self.connector)
         self.score.snapshot = self.right(begun, "after the snapshot", TABLES)
 

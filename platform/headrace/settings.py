@@ -67,6 +67,18 @@ class Settings(BaseSettings):
     )
     postgres_database: str = Field(default="shop", description="the captured database of the embedded server")
 
+    kafka_bootstrap_servers: str | None = Field(
+        default=None, description="host:port, … of an external Kafka cluster; None: the embedded broker"
+    )
+    connect_url: str | None = Field(
+        default=None, description="an external Kafka Connect's REST address; None: the embedded worker"
+    )
+    connect_group: str = Field(
+        default="headrace-connect",
+        pattern=r"^[\w.-]+$",
+        description="the embedded worker's group and the prefix of its topics: one a project in a cluster",
+    )
+
     catalog_url: str | None = Field(
         default=None,
         description="a PostgreSQL database for the catalog, its own; None: an SQLite file in `data`",
@@ -160,7 +172,7 @@ class Settings(BaseSettings):
             return sources
         return (*sources, TomlConfigSettingsSource(settings_cls, toml_file=Path(project) / SETTINGS_FILE))
 
-    @field_validator("postgres_url", "catalog_url", mode="before")
+    @field_validator("postgres_url", "catalog_url", "kafka_bootstrap_servers", "connect_url", mode="before")
     @classmethod
     def _blank_is_embedded(cls, value: object) -> object:
         return None if value == "" else value
@@ -173,6 +185,23 @@ class Settings(BaseSettings):
             if url.scheme not in ("postgresql", "postgres") or not (url.hostname and url.path.strip("/")):
                 raise ValueError("must read postgresql://user:password@host:port/database")
         return value
+
+    @field_validator("kafka_bootstrap_servers")
+    @classmethod
+    def _names_brokers(cls, value: str | None) -> str | None:
+        if value is not None and not all(host and port for host, port in _addresses(value)):
+            raise ValueError("must read host:port, or several with commas between")
+        return value
+
+    @field_validator("connect_url")
+    @classmethod
+    def _names_a_worker(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        url = urlsplit(value)
+        if url.scheme not in ("http", "https") or not url.hostname or url.username:
+            raise ValueError("must read http://host:port, without a login")
+        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _resolve_paths(self) -> Settings:
@@ -196,10 +225,15 @@ class Settings(BaseSettings):
     @property
     def ports(self) -> dict[str, int]:
         """Every port that this stack listens on, by setting name."""
-        names = [name for name in type(self).model_fields if name.endswith("_port")]
+        unused = set()
         if self.postgres_url is not None:
-            names.remove("postgres_port")
-        return {name: getattr(self, name) for name in names}
+            unused |= {"postgres_port"}
+        if self.kafka_bootstrap_servers is not None:
+            unused |= {"kafka_port", "kafka_controller_port"}
+        if self.connect_url is not None:
+            unused |= {"connect_port"}
+        names = [name for name in type(self).model_fields if name.endswith("_port")]
+        return {name: getattr(self, name) for name in names if name not in unused}
 
     @property
     def warehouse(self) -> Path:
@@ -234,11 +268,18 @@ class Settings(BaseSettings):
 
     @property
     def kafka_bootstrap(self) -> str:
-        return f"{LOOPBACK}:{self.kafka_port}"
+        """The brokers that clients begin with: external ones where they are set, else the embedded one."""
+        return self.kafka_bootstrap_servers or f"{LOOPBACK}:{self.kafka_port}"
 
     @property
-    def connect_url(self) -> str:
-        return f"http://{LOOPBACK}:{self.connect_port}"
+    def kafka_addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each of `kafka_bootstrap`."""
+        return [(host, port) for host, port in _addresses(self.kafka_bootstrap) if port]
+
+    @property
+    def connect_rest(self) -> str:
+        """Where Connect's REST interface answers: the external worker where one is set, else the embedded."""
+        return self.connect_url or f"http://{LOOPBACK}:{self.connect_port}"
 
     @property
     def gateway_url(self) -> str:
@@ -291,6 +332,15 @@ class Settings(BaseSettings):
         }
 
 
+def _addresses(servers: str) -> list[tuple[str, int | None]]:
+    """Host and port of each; None for one that is no port."""
+    found: list[tuple[str, int | None]] = []
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        found.append((host.strip("[]"), int(port) if port.isdecimal() and 0 < int(port) < 65536 else None))
+    return found
+
+
 def _explain(error: ValidationError, project: Path) -> str:
     """One line a wrong setting: its name, where it can come from, and what is wrong with it."""
     lines = []
@@ -300,7 +350,7 @@ def _explain(error: ValidationError, project: Path) -> str:
             lines.append(f"unknown setting `{name}`; {did_you_mean(name, Settings.model_fields)}")
             continue
         # A URL may hold a password.
-        value = "…" if name in ("postgres_url", "catalog_url") else problem["input"]
+        value = "…" if name.endswith("_url") else problem["input"]
         where = f"`{name}={value}`: " if name else ""
         lines.append(where + problem["msg"].removeprefix("Value error, "))
     shown = "\n  ".join(lines)

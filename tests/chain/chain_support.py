@@ -12,21 +12,27 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 T = TypeVar("T")
+STILL_SECONDS = 180.0
 
 
-def eventually(what: str, condition: Callable[[], T], *, timeout: float = 180) -> T:
-    """The condition's first true answer. Exceptions count as not yet."""
-    deadline = time.monotonic() + timeout
+def eventually(what: str, condition: Callable[[], T]) -> T:
+    """The condition's first true answer. Exceptions count as not yet.
+
+    It fails when what the condition answers, or raises, has been the same for `STILL_SECONDS`: what moves
+    gets the time that it needs on a busy machine, up to the test's own limit.
+    """
+    seen, since = "", time.monotonic()
     while True:
-        last: object
         try:
             if answer := condition():
                 return answer
-            last = answer
+            last = repr(answer)
         except Exception as error:
-            last = error
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout:.0f} s: {what}; last: {last!r}")
+            last = repr(error)
+        if last != seen:
+            seen, since = last, time.monotonic()
+        elif time.monotonic() - since > STILL_SECONDS:
+            raise AssertionError(f"{what}: nothing has moved for {STILL_SECONDS:.0f} s; last: {last}")
         time.sleep(0.25)  # to be asked takes a warehouse server 20 ms
 
 

@@ -1,6 +1,6 @@
-"""One native stack for the whole session: PostgreSQL, Kafka and Connect on free ports, data of its own.
+"""One native stack for the whole session, on free ports, with data of its own, and one shop in it.
 
-A test that needs the warehouse server or Dagster starts it: `stack.up(only=["warehouse"])`.
+What is killed, and must not take others along, is in a second one.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running_shop import Shop, start_shop
+from running_shop import Shop, copy_project, start_shop
 
+from headrace.engine.spark import failpoints
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,9 +23,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.chain)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def armed_by_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every warehouse server looks there whether a test wants it dead; see `Shop.arm`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(failpoints.VARIABLE, str(tmp_path_factory.mktemp("failpoints") / "armed"))
+        yield
+
+
 @pytest.fixture(scope="session")
-def stack_settings() -> Iterator[Settings]:
-    with scratch_settings(ROOT) as settings:
+def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    project = tmp_path_factory.mktemp("project")
+    copy_project(project)
+    with scratch_settings(project, compaction_interval_seconds=5.0, driver_memory="1g") as settings:
         yield settings
 
 
@@ -42,13 +51,26 @@ def stack(stack_settings: Settings) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def running_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with start_shop(tmp_path_factory.mktemp("project")) as shop:
+def stack_to_kill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Another PostgreSQL, Kafka and Connect; they may be killed, but run at a test's end."""
+    with scratch_settings(tmp_path_factory.mktemp("project")) as settings:
+        stack = Stack(settings)
+        try:
+            stack.up(only=["connect"])
+            yield stack
+        finally:
+            stack.down()
+
+
+@pytest.fixture(scope="session")
+def running_shop(stack: Stack) -> Iterator[Shop]:
+    with start_shop(stack) as shop:
         yield shop
 
 
 @pytest.fixture
-def shop(running_shop: Shop) -> Shop:
-    """The running shop, every table of it running."""
+def shop(running_shop: Shop) -> Iterator[Shop]:
+    """The running shop, every table of it running, also after a test that failed."""
     running_shop.wait_running()
-    return running_shop
+    yield running_shop
+    running_shop.restore()

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 from chain_support import eventually
 from deltalake import DeltaTable
 
 from headrace.demo.load import LoadGenerator
 from headrace.demo.shop import TABLES, create_shop, row_counts
 from headrace.demo.waiting import not_caught_up
-from headrace.gateway.client import GatewayClient
+from headrace.engine.spark import failpoints
+from headrace.gateway.client import GatewayClient, StatementFailed
 from headrace.results import ParityResult, TableStatus
+from headrace.services.catalogue import SERVICES
 from headrace.services.programs.program import Program
-from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
@@ -40,6 +44,11 @@ class Shop:
     stack: Stack
     client: GatewayClient
     project: Project
+    given: frozenset[str] = field(init=False)
+    """Tables that every test finds."""
+
+    def __post_init__(self) -> None:
+        self.given = frozenset(map(str, self.project.tables))
 
     @property
     def settings(self) -> Settings:
@@ -56,21 +65,76 @@ class Shop:
     def load(self, seed: int, rate: float = RATE) -> LoadGenerator:
         return LoadGenerator(self.dsn, seed=seed, rate=rate)
 
-    def serve(self, program: Program) -> None:
-        """Replace the warehouse server by one that runs so; returns at once."""
+    @contextmanager
+    def served(self, environment: dict[str, str]) -> Iterator[None]:
+        """Replace the warehouse server by one with these variables, meanwhile."""
+        program = SERVICES["warehouse"].prepare(self.settings)
+        self._serve(replace(program, environment={**program.environment, **environment}))
+        try:
+            yield
+        finally:
+            self._serve(program)
+
+    def _serve(self, program: Program) -> None:
         self.stack.supervisor.configure(program)
         self.stack.supervisor.launch("warehouse")
+        self.wait_answers()
+        self.wait_running()
+
+    def arm(self, failpoint: str) -> None:
+        """The warehouse server dies at this point, once."""
+        failpoints.arm(Path(os.environ[failpoints.VARIABLE]), failpoint)
+
+    def kill(self) -> None:
+        """Kill the warehouse server, and wait until its successor answers."""
+        pid = self.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        self.wait_replaced(pid)
+        self.wait_answers()
+
+    def wait_replaced(self, killed: int) -> int:
+        """Wait until that process is gone and another one there; returns it."""
+        eventually("it is dead", lambda: not psutil.pid_exists(killed))
+        return eventually("another process", lambda: pid if (pid := self.pid) != killed else None) or 0
+
+    def wait_answers(self) -> None:
+        eventually("the server answers", lambda: self.client.health()["state"] == "ready")
+
+    def restore(self) -> None:
+        """End what a failed test has left: an armed failpoint, suspended tables, tables of its own."""
+        self.arm("")
+        self.wait_answers()
+        for table, status in self.status().items():
+            if status.state == "SUSPENDED":
+                self.client.run(f"ALTER MATERIALIZED TABLE {table} RESUME")
+        while left := self.status().keys() - self.given:
+            dropped = [table for table in left if self._dropped(table)]
+            assert dropped, f"none of {left} can be dropped"
+        self.project = load_project(self.settings.project)
+
+    def _dropped(self, table: str) -> bool:
+        """Not before what reads it."""
+        try:
+            self.client.run(f"DROP MATERIALIZED TABLE {table}")
+        except StatementFailed:
+            return False
+        return True
 
     def status(self) -> dict[str, TableStatus]:
         return {status.table: status for status in self.client.status()}
 
     def wait_running(self) -> None:
-        states = eventually(
-            "every table runs",
-            lambda: (s := self.status()) and {t.state for t in s.values()} == {"RUNNING"} and s,
-            timeout=120,
-        )
-        assert set(states) == {str(name) for name in self.project.tables}
+        names = {str(name) for name in self.project.tables}
+
+        def running() -> bool:
+            states = self.status()
+            assert states.keys() == names
+            others = {t: (s.state, s.rows, s.last_error) for t, s in states.items() if s.state != "RUNNING"}
+            assert not others, others
+            return True
+
+        eventually("every table runs", running)
 
     def wait_caught_up(self) -> None:
         """Every change of the source, which must rest, is in every table."""
@@ -82,14 +146,18 @@ class Shop:
             assert outstanding is None, outstanding
             return True
 
-        eventually("caught up", caught_up, timeout=120)
+        eventually("caught up", caught_up)
 
     def wait_advanced(self, *tables: str, by: int = 1) -> None:
-        before = self.status()
-        eventually(
-            f"{', '.join(tables)} advance",
-            lambda: (now := self.status()) and all(now[t].version >= before[t].version + by for t in tables),
-        )
+        wanted = {table: status.version + by for table, status in self.status().items() if table in tables}
+
+        def advanced() -> bool:
+            now = self.status()
+            behind = {t: (now[t].state, now[t].version) for t in tables if now[t].version < wanted[t]}
+            assert not behind, behind
+            return True
+
+        eventually(f"{', '.join(tables)} advance", advanced)
 
     def verify(self, *tables: str) -> None:
         """Streams equal batch, and stg equals its source."""
@@ -168,17 +236,10 @@ def copy_project(project: Path) -> None:
 
 
 @contextmanager
-def start_shop(project: Path) -> Iterator[Shop]:
-    """The layers of this repository over a shop of 2,000 orders, in an empty folder; stopped at the end."""
-    copy_project(project)
-    with scratch_settings(project, compaction_interval_seconds=5.0, driver_memory="1g") as settings:
-        stack = Stack(settings)
-        try:
-            stack.up(only=["postgres"])
-            create_shop(settings.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
-            stack.up(only=["connect", "warehouse"])
-            stack.register_connectors()
-            with GatewayClient(settings) as client:
-                yield Shop(stack, client, load_project(project))
-        finally:
-            stack.down()
+def start_shop(stack: Stack) -> Iterator[Shop]:
+    """The layers of the stack's project over a shop of 2,000 orders."""
+    create_shop(stack.settings.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
+    stack.up(only=["warehouse"])
+    stack.register_connectors()
+    with GatewayClient(stack.settings) as client:
+        yield Shop(stack, client, load_project(stack.settings.project))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -46,7 +44,7 @@ def outcome(shop: Shop, label: str, runs: int) -> dict[str, Any]:
         known = {p["label"]: p for p in shop.client.run(f"SHOW PARTITIONS {TABLE}").result}.get(label)
         return known if known and known["runs"] == runs and known["outcome"] != "WAITING" else None
 
-    return eventually(f"{label} has run {runs} times", found, timeout=150) or {}
+    return eventually(f"{label} has run {runs} times", found) or {}
 
 
 def proven(shop: Shop) -> str:
@@ -59,7 +57,7 @@ def proven(shop: Shop) -> str:
 
 def newest(shop: Shop) -> str:
     [found] = shop.client.query(f"SELECT max(minute) AS newest FROM {TABLE}").column("newest").to_pylist()
-    return str(found)
+    return str(found or "")
 
 
 def test_the_batch_alone_writes_a_table_until_it_streams(shop: Shop) -> None:
@@ -89,11 +87,7 @@ def test_the_batch_alone_writes_a_table_until_it_streams(shop: Shop) -> None:
 
         shop.client.run(f"ALTER MATERIALIZED TABLE {TABLE} SUSPEND")
         connection.execute("UPDATE orders SET amount = amount + 1 WHERE order_id = %s", (key,))
-        pid = shop.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        eventually("another process", lambda: shop.pid not in (None, pid))
-        eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
+        shop.kill()
         eventually("it is suspended still", lambda: shop.status()[TABLE].state == "SUSPENDED")
         with pytest.raises(StatementFailed, match=f"headrace resume {TABLE}"):
             shop.client.run(f"ALTER MATERIALIZED TABLE {TABLE} REFRESH NEW")
@@ -114,7 +108,7 @@ def test_the_batch_alone_writes_a_table_until_it_streams(shop: Shop) -> None:
     shop.client.run(CREATE)
     shop.wait_running()
     eventually("the batch alone has written it", lambda: proven(shop) != "")
-    assert newest(shop) <= proven(shop)
+    assert "" < newest(shop) <= proven(shop)
     shop.verify(TABLE, READER)
     for table in (READER, TABLE, MINUTES):
         shop.client.run(f"DROP MATERIALIZED TABLE {table}")

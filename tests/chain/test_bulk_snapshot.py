@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -17,12 +16,11 @@ from running_shop import Shop, copy_project
 from headrace.demo.shop import create_shop
 from headrace.errors import HeadraceError
 from headrace.gateway.client import GatewayClient
-from headrace.services.catalogue import SERVICES
-from headrace.services.programs.program import Program
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.bulk.record import load_record
+from headrace.sources.connect import ConnectClient
 from headrace.spec import load_project
 from headrace.store.record.commits import latest
 from headrace.store.schema import KIND, ORIGIN, VERSION
@@ -33,19 +31,30 @@ STG = ("stg.users", "stg.products", "stg.orders", "stg.order_items", "stg.page_w
 
 
 @contextmanager
-def new_shop(project: Path) -> Iterator[Shop]:
-    """A shop whose connector was never registered; `snapshot` is `bulk`."""
+def new_shop(project: Path, services: Settings) -> Iterator[Shop]:
+    """A shop whose connector was never registered, with a warehouse server of its own; `snapshot` is `bulk`.
+
+    Args:
+        services: of the stack whose PostgreSQL, Kafka and Connect it has.
+    """
     copy_project(project)
-    with scratch_settings(project, snapshot="bulk", driver_memory="1g") as settings:
+    create_shop(services.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
+    with scratch_settings(
+        project,
+        snapshot="bulk",
+        driver_memory="1g",
+        postgres_url=services.postgres_dsn(),
+        kafka_bootstrap_servers=services.kafka_bootstrap,
+        connect_url=services.connect_rest,
+    ) as settings:
         stack = Stack(settings)
         try:
-            stack.up(only=["postgres"])
-            create_shop(settings.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
-            stack.up(only=["connect"])
             with GatewayClient(settings) as client:
                 yield Shop(stack, client, load_project(project))
         finally:
             stack.down()
+            with ConnectClient(services.connect_rest) as connect:
+                connect.delete("shop")
 
 
 def versions_loaded(shop: Shop) -> dict[str, int]:
@@ -53,28 +62,17 @@ def versions_loaded(shop: Shop) -> dict[str, int]:
     return {table: commit.loaded for table, (_, commit) in found.items() if commit}  # type: ignore[misc]
 
 
-def arm(patch: pytest.MonkeyPatch, failpoint: str) -> None:
-    """From its next start on the warehouse server dies at this point."""
-    service = SERVICES["warehouse"]
-
-    def prepare(settings: Settings) -> Program:
-        program = service.prepare(settings)
-        environment = {**program.environment, "HEADRACE_FAILPOINTS": failpoint}
-        return replace(program, environment=environment)
-
-    patch.setitem(SERVICES, "warehouse", replace(service, prepare=prepare))
-
-
 @pytest.mark.timeout(600)
-def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(tmp_path: Path) -> None:
-    """One stack for both: writers insert, update and delete all the time."""
-    with new_shop(tmp_path) as shop:
+def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(
+    tmp_path: Path, stack_to_kill: Stack
+) -> None:
+    """One shop for both: writers insert, update and delete all the time."""
+    with new_shop(tmp_path, stack_to_kill.settings) as shop:
         with shop.load(seed=22, rate=100) as load:
             for failpoint in ("bulk.copied=kill", "bulk.committed=kill@2"):
-                with pytest.MonkeyPatch.context() as patch:
-                    arm(patch, failpoint)
-                    with pytest.raises(HeadraceError, match="headrace up"):
-                        shop.stack.register_connectors()
+                shop.arm(failpoint)
+                with pytest.raises(HeadraceError, match="headrace up"):
+                    shop.stack.register_connectors()
                 unfinished = load_record(shop.settings.state, "shop")
                 assert unfinished is not None and unfinished.state == "LOADING"
                 with psycopg.connect(shop.dsn) as connection:
@@ -100,7 +98,7 @@ def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(tmp_pat
         with reader(shop.settings.kafka_bootstrap, "shop.public.orders") as read:
             events = eventually("events", lambda: len(e := read()) > 20 and e)
         assert {event.op for event in events} - {None} <= {"c", "u", "d"}
-        config = httpx.get(f"{shop.settings.connect_url}/connectors/shop/config", trust_env=False).json()
+        config = httpx.get(f"{shop.settings.connect_rest}/connectors/shop/config", trust_env=False).json()
         assert config["snapshot.mode"] == "no_data"
         done = load_record(shop.settings.state, "shop")
         assert done is not None and done.state == "STREAMING"

@@ -37,7 +37,6 @@ def closed(shop: Shop, label: str, runs: int) -> dict[str, object]:
     return eventually(
         f"{label} has run {runs} times",
         lambda: (p := partitions(shop).get(label)) and p["runs"] == runs and p["outcome"] != "WAITING" and p,
-        timeout=150,
     )
 
 
@@ -45,7 +44,7 @@ def test_a_quiet_source_closes_its_minutes(shop: Shop) -> None:
     shop.client.run(CREATE)
     shop.project = load_project(shop.settings.project)
     shop.wait_running()
-    eventually("it was looked at", lambda: shop.status()[TABLE].complete_through is not None, timeout=120)
+    eventually("it was looked at", lambda: shop.status()[TABLE].complete_through is not None)
     with shop.load(seed=51):
         shop.wait_advanced(TABLE, by=3)
     shop.wait_caught_up()

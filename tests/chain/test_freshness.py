@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
 from chain_support import eventually
@@ -11,7 +10,6 @@ from running_shop import Shop
 
 from headrace.gateway.client import StatementFailed
 from headrace.results import AlterResult
-from headrace.services.catalogue import SERVICES
 
 pytestmark = pytest.mark.long
 
@@ -97,11 +95,6 @@ def test_a_stg_table_streams_in_any_case(shop: Shop) -> None:
 
 def test_a_flow_with_a_backlog_takes_more_messages_at_once(shop: Shop) -> None:
     """A micro-batch of ten messages has little but fixed costs, and more come than it works off."""
-    program = SERVICES["warehouse"].prepare(shop.settings)
-    small = {"HEADRACE_MAX_OFFSETS_PER_TRIGGER": "10"}
-    shop.serve(replace(program, environment={**program.environment, **small}))
-    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
-    shop.wait_running()
 
     def decided(what: str) -> set[tuple[str, str]]:
         found = [
@@ -110,13 +103,11 @@ def test_a_flow_with_a_backlog_takes_more_messages_at_once(shop: Shop) -> None:
         ]
         return {(d["was"], d["became"]) for of_table in found for d in of_table if d["what"] == what}
 
-    with shop.load(seed=35, rate=100.0) as load:
-        eventually("its micro-batches have grown", lambda: len(decided("BATCH_SIZE")) > 2, timeout=120)
-        load.raise_if_failed()
-    assert ("kept", "missed") in decided("MEASURED")
-    shop.wait_caught_up()
-    shop.verify(NEIGHBOUR, READ)
-    shop.serve(program)
-    eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
-    shop.wait_running()
+    with shop.served({"HEADRACE_MAX_OFFSETS_PER_TRIGGER": "10"}):
+        with shop.load(seed=35, rate=100.0) as load:
+            eventually("its micro-batches have grown", lambda: len(decided("BATCH_SIZE")) > 2)
+            load.raise_if_failed()
+        assert ("kept", "missed") in decided("MEASURED")
+        shop.wait_caught_up()
+        shop.verify(NEIGHBOUR, READ)
     shop.check_changelogs()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from chain_support import eventually
 from running_shop import Shop
 
 from headrace.errors import HeadraceError
 from headrace.results import ParityResult, RewindResult
-from headrace.services.catalogue import SERVICES
 
 pytestmark = pytest.mark.long
 
@@ -31,17 +28,15 @@ def test_killed_in_the_middle_of_a_rewind_nothing_is_lost(shop: Shop) -> None:
     assert went_back == [TABLE, READ, LAST]
     assert {s.state for s in shop.status().values()} == {"RUNNING"}
 
-    program = SERVICES["warehouse"].prepare(shop.settings)
-    failpoint = {"HEADRACE_FAILPOINTS": "rewind.after_commit=kill"}
-    shop.serve(replace(program, environment={**program.environment, **failpoint}))
-    eventually("the armed server answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
-    shop.wait_running()
+    pid = shop.pid
+    assert pid is not None
+    shop.arm("rewind.after_commit=kill")
     with shop.load(seed=52):
         with pytest.raises(HeadraceError):
             shop.client.run(statement)
-        shop.serve(program)
-        eventually("it answers", lambda: shop.client.health()["state"] == "ready", timeout=120)
-        eventually("the tables are back", lambda: shop.status()["stg.users"].state == "RUNNING", timeout=120)
+        shop.wait_replaced(pid)
+        shop.wait_answers()
+        eventually("the tables are back", lambda: shop.status()["stg.users"].state == "RUNNING")
         assert {shop.status()[t].state for t in went_back} == {"SUSPENDED"}
         result = RewindResult.model_validate(shop.client.run(statement).result)
         done = {t.table: t.done for t in result.tables}

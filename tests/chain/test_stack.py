@@ -18,7 +18,7 @@ from headrace.errors import TerminalError
 from headrace.java import find_java
 from headrace.services import processes
 from headrace.services.programs.kafka import prepare_broker
-from headrace.services.scratch import free_ports
+from headrace.services.scratch import free_ports, scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
@@ -42,7 +42,7 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     if request.param == "native":
         stack: Stack = request.getfixturevalue("stack")
         settings = stack.settings
-        yield Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_url)
+        yield Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_rest)
         return
     if reason := engine_missing():
         pytest.skip(reason)
@@ -132,9 +132,9 @@ def test_snapshot_and_changes_reach_the_topic(services: Services, connector: Con
 
 @pytest.mark.long
 @pytest.mark.parametrize("killed", ["kafka", "connect", "postgres"])
-def test_a_killed_service_comes_back_with_its_state(stack: Stack, killed: str) -> None:
-    settings = stack.settings
-    services = Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_url)
+def test_a_killed_service_comes_back_with_its_state(stack_to_kill: Stack, killed: str) -> None:
+    stack, settings = stack_to_kill, stack_to_kill.settings
+    services = Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_rest)
     with psycopg.connect(services.dsn) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS kept (id serial PRIMARY KEY, killed text)")
     own = {"topic.prefix": "kept", "table.include.list": "public.kept", "slot.name": "kept"}
@@ -149,9 +149,9 @@ def test_a_killed_service_comes_back_with_its_state(stack: Stack, killed: str) -
         pid = pid_of(stack, killed)
         psutil.Process(pid).send_signal(signal.SIGKILL)
         eventually("another process", lambda: pid_of(stack, killed) not in (None, pid))
-        eventually("health", lambda: all(s.state == "RUNNING" for s in stack.status()[:3]), timeout=120)
+        eventually("health", lambda: all(s.state == "RUNNING" for s in stack.status()[:3]))
         insert(services, killed, "after")
-        eventually("the row of after", lambda: (killed, "after") in rows(events()), timeout=120)
+        eventually("the row of after", lambda: (killed, "after") in rows(events()))
         assert (killed, "before") in rows(events())
 
 
@@ -182,6 +182,32 @@ def test_another_stack_on_the_same_ports_is_refused(stack: Stack, tmp_path: Path
     assert processes.marked(tmp_path / "state") == []
 
 
+def test_services_of_ones_own_are_used_and_none_is_started(stack: Stack, tmp_path: Path) -> None:
+    services = stack.settings
+    (tmp_path / "deploy" / "connectors").mkdir(parents=True)
+    own = {
+        "postgres_url": services.postgres_dsn(),
+        "kafka_bootstrap_servers": services.kafka_bootstrap,
+        "connect_url": services.connect_rest,
+    }
+    with scratch_settings(tmp_path, **own) as settings:
+        other = Stack(settings)
+        try:
+            statuses = {status.name: status for status in other.up(only=["connect"])}
+            assert {name for name, status in statuses.items() if status.state == "EXTERNAL"} == {
+                "postgres",
+                "kafka",
+                "connect",
+            }
+            assert other.register_connectors() == []
+            (tmp_path / "deploy" / "connectors" / "own.json").write_text('{"name": "own", "config": {}}')
+            with pytest.raises(TerminalError, match=r"own\.json: Kafka Connect refuses"):
+                other.register_connectors()
+        finally:
+            other.down()
+        assert not any(status.pid for status in other.status())
+
+
 @pytest.mark.long
 def test_a_service_that_does_not_stay_up_shows_its_log(stack_settings: Settings, tmp_path: Path) -> None:
     ports = dict(zip(["kafka_port", "kafka_controller_port"], free_ports(2), strict=True))
@@ -201,8 +227,10 @@ def test_a_service_that_does_not_stay_up_shows_its_log(stack_settings: Settings,
 
 
 @pytest.mark.long
-def test_a_killed_supervisor_is_cleaned_up_after_and_down_leaves_nothing(stack: Stack) -> None:
-    state = stack.settings.state
+def test_a_killed_supervisor_is_cleaned_up_after_and_down_leaves_nothing(
+    stack_to_kill: Stack,
+) -> None:
+    stack, state = stack_to_kill, stack_to_kill.settings.state
     [supervisor] = processes.marked(state, "supervisor")
     supervisor.kill()
     statuses = stack.up(only=["connect"])

@@ -70,6 +70,11 @@ def test_unknown_setting_names_the_known_one(tmp_path: Path) -> None:
         ('driver_memory = "lots"', "`driver_memory=lots`"),
         ("kafka_port = 58080", "cannot share a port: gateway_port, kafka_port"),
         ('postgres_url = "mysql://u:secret@h/d"', "must read postgresql://user:password@host:port/database"),
+        ('kafka_bootstrap_servers = "broker"', "must read host:port"),
+        ('kafka_bootstrap_servers = "a:1,b:65536"', "must read host:port"),
+        ('connect_url = "connect:8083"', "must read http://host:port"),
+        ('connect_url = "http://u:secret@h:8083"', "without a login"),
+        ('connect_group = "a b"', "`connect_group=a b`"),
         ('data = "50%"', "cannot log to a `data` path with `%`"),
         ("compaction_interval_seconds = 0", "`compaction_interval_seconds=0`"),
     ],
@@ -104,6 +109,21 @@ def test_an_external_server_is_used_as_given(tmp_path: Path, monkeypatch: pytest
         "HEADRACE_SOURCE_PASSWORD": "p@ss",
         "HEADRACE_SOURCE_DATABASE": "sales",
     }
+
+
+def test_external_brokers_and_an_external_worker_are_used_as_given(tmp_path: Path) -> None:
+    (tmp_path / "headrace.toml").write_text(
+        'kafka_bootstrap_servers = "k1.example:9092, [::1]:9093"\nconnect_url = "http://connect.example:8083/"\n'
+    )
+    settings = Settings.load(tmp_path)
+    assert settings.kafka_bootstrap == "k1.example:9092, [::1]:9093"
+    assert settings.kafka_addresses == [("k1.example", 9092), ("::1", 9093)]
+    assert settings.connect_rest == "http://connect.example:8083"
+    assert not {"kafka_port", "kafka_controller_port", "connect_port"} & settings.ports.keys()
+    embedded = Settings(project=tmp_path, kafka_bootstrap_servers=None, connect_url=None)
+    assert embedded.kafka_bootstrap == "127.0.0.1:59092"
+    assert embedded.connect_rest == "http://127.0.0.1:58083"
+    assert {"kafka_port", "kafka_controller_port", "connect_port"} <= embedded.ports.keys()
 
 
 def test_importing_settings_is_light() -> None:

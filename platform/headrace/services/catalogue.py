@@ -20,6 +20,12 @@ class Service:
     ports: tuple[str, ...] = ()
     needs: tuple[ServiceName, ...] = ()
     start_seconds: int = 120
+    external: str | None = None
+    """The setting that names one of the user's own in its place."""
+
+    def replaced(self, settings: Settings) -> bool:
+        """Whether a service that this stack does not run does its work."""
+        return self.external is not None and getattr(settings, self.external) is not None
 
 
 def _broker(settings: Settings) -> Program:
@@ -53,9 +59,26 @@ def _dagster(name: ServiceName) -> Callable[[Settings], Program]:
 SERVICES: dict[ServiceName, Service] = {
     service.name: service
     for service in (
-        Service(name="postgres", prepare=postgres.prepare, ports=("postgres_port",), start_seconds=60),
-        Service(name="kafka", prepare=_broker, ports=("kafka_port", "kafka_controller_port")),
-        Service(name="connect", prepare=_connect, ports=("connect_port",), needs=("kafka", "postgres")),
+        Service(
+            name="postgres",
+            prepare=postgres.prepare,
+            ports=("postgres_port",),
+            start_seconds=60,
+            external="postgres_url",
+        ),
+        Service(
+            name="kafka",
+            prepare=_broker,
+            ports=("kafka_port", "kafka_controller_port"),
+            external="kafka_bootstrap_servers",
+        ),
+        Service(
+            name="connect",
+            prepare=_connect,
+            ports=("connect_port",),
+            needs=("kafka", "postgres"),
+            external="connect_url",
+        ),
         Service(
             name="warehouse",
             prepare=_warehouse,

@@ -41,17 +41,37 @@ def check(settings: Settings, name: ServiceName) -> None:
 def _postgres(settings: Settings) -> None:
     if settings.postgres_url is None:
         postgres.ensure_database(settings)
+        return
+    import psycopg
+
+    with psycopg.connect(settings.postgres_url, connect_timeout=round(PATIENCE)) as connection:
+        connection.execute("SELECT 1")
 
 
 def _kafka(settings: Settings) -> None:
     from confluent_kafka.admin import AdminClient
 
     # A refused connection makes librdkafka retry until its time-out; ask the port first.
-    with socket.create_connection(("127.0.0.1", settings.kafka_port), timeout=PATIENCE):
-        pass
+    _answers(settings.kafka_addresses)
     client = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
     if not client.list_topics(timeout=PATIENCE).brokers:
         raise Unhealthy("the broker is not registered yet")
+
+
+def _answers(addresses: list[tuple[str, int]]) -> None:
+    """Raise what the last one said where none accepts a connection: any broker leads to the others."""
+    for last, address in enumerate(addresses, start=1 - len(addresses)):
+        try:
+            with socket.create_connection(address, timeout=PATIENCE):
+                return
+        except OSError as error:
+            if last == 0:
+                raise Unhealthy(f"{address[0]}:{address[1]}: {error}") from error
+
+
+def _connect(settings: Settings) -> None:
+    # Workers before Kafka 3.9 have no health check; the root has always told the version.
+    _http(f"{settings.connect_rest}/health" if settings.connect_url is None else settings.connect_rest)
 
 
 def _http(url: str) -> None:
@@ -74,7 +94,7 @@ def check_connectors(settings: Settings) -> None:
     """Raise Unhealthy where a connector failed: Connect itself goes on without it."""
     from headrace.sources.connect import ConnectClient
 
-    with ConnectClient(settings.connect_url) as client:
+    with ConnectClient(settings.connect_rest) as client:
         for status in map(client.status, client.names()):
             if status.state == "FAILED":
                 raise Unhealthy(
@@ -100,7 +120,7 @@ def _alive(settings: Settings) -> None:
 CHECKS: dict[ServiceName, Callable[[Settings], None]] = {
     "postgres": _postgres,
     "kafka": _kafka,
-    "connect": lambda settings: _http(f"{settings.connect_url}/health"),
+    "connect": _connect,
     "warehouse": _warehouse,
     "dagster-code": _dagster_code,
     "dagster-webserver": lambda settings: _http(f"{settings.dagster_url}/server_info"),

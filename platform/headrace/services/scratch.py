@@ -45,7 +45,8 @@ def scratch_settings(project: Path, **settings: Any) -> Iterator[Settings]:
     data.chmod(0o711)
     names = [name for name in Settings.model_fields if name.endswith("_port")]
     ports: dict[str, Any] = dict(zip(names, free_ports(len(names)), strict=True))
-    own = Settings(project=project, data=data, postgres_url=None, **ports, **settings)
+    external = dict.fromkeys(("postgres_url", "kafka_bootstrap_servers", "connect_url"))
+    own = Settings(project=project, data=data, **{**external, **ports, **settings})
     try:
         yield own
     finally:

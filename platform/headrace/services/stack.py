@@ -66,12 +66,14 @@ class Stack:
             only: these services and what they need. Default: all.
             on_progress: called with (service, what happens), from several threads.
 
-        Raises TerminalError with the next command where a port is busy, Java is missing or a service fails.
+        Raises TerminalError with the next command where a port is busy, Java is missing, a service fails or
+        an external one does not answer.
         """
         report = on_progress or (lambda name, message: None)
         chosen = self.chosen(only)
         with self._lock():
             self._prerequisites(chosen, report)
+            self.check_external(only)
             known = self.supervisor.processes()
             if not known and not self.supervisor.running:
                 self._end_orphans()
@@ -138,10 +140,28 @@ class Stack:
             self._start(SERVICES[service], lambda name, message: None)
 
     def chosen(self, only: Collection[ServiceName] | None) -> list[ServiceName]:
-        """These services and what they need, in the order of SERVICES. None: all that this stack runs."""
+        """These services and what they need, in the order of SERVICES, without external ones. None: all."""
+        return [name for name in self._wanted(only) if not SERVICES[name].replaced(self.settings)]
+
+    def check_external(self, only: Collection[ServiceName] | None) -> None:
+        """Raise TerminalError where one of the user's own, which these services need, does not answer."""
+        problems = []
+        for service in (SERVICES[name] for name in self._wanted(only)):
+            if service.external is None or not service.replaced(self.settings):
+                continue
+            try:
+                health.check(self.settings, service.name)
+            except health.Unhealthy as error:
+                setting = service.external
+                problems.append(
+                    f"{service.name}: what `{setting}` names does not answer: {error}; start it, or name "
+                    f"another by HEADRACE_{setting.upper()}=… or `{setting} = …` in headrace.toml"
+                )
+        if problems:
+            raise TerminalError("\n".join(problems) + "\nthen run `headrace up` again")
+
+    def _wanted(self, only: Collection[ServiceName] | None) -> list[ServiceName]:
         wanted = with_needs(set(SERVICES if only is None else self._named(only)))
-        if self.settings.postgres_url is not None:
-            wanted.discard("postgres")
         return [name for name in SERVICES if name in wanted]
 
     @staticmethod
@@ -222,10 +242,8 @@ class Stack:
         process = known.get(service.name)
         status = ServiceStatus(name=service.name, state="STOPPED")
         status.port = getattr(self.settings, service.ports[0]) if service.ports else None
-        if service.name == "postgres" and self.settings.postgres_url is not None:
-            return status.model_copy(
-                update={"state": "EXTERNAL", "port": None, "detail": "set by postgres_url"}
-            )
+        if service.replaced(self.settings):
+            return self._external_status(service)
         if process is None:
             return status
         status.state = STATES[process.state]
@@ -237,13 +255,25 @@ class Stack:
         elif process.pid is not None:
             status.rss_bytes = processes.resident(process.pid)
             try:
-                health.check(self.settings, service.name)
-                if service.name == "connect":
-                    health.check_connectors(self.settings)
+                self._check(service)
             except health.Unhealthy as error:
                 status.state = "STARTING" if process.state == ProcessStates.STARTING else "UNHEALTHY"
                 status.detail = str(error)
         return status
+
+    def _external_status(self, service: Service) -> ServiceStatus:
+        """That of one of the user's own: where it answers, nothing more is known of it."""
+        told = f"set by {service.external}"
+        try:
+            self._check(service)
+        except health.Unhealthy as error:
+            return ServiceStatus(name=service.name, state="UNHEALTHY", detail=f"{error} ({told})")
+        return ServiceStatus(name=service.name, state="EXTERNAL", detail=told)
+
+    def _check(self, service: Service) -> None:
+        health.check(self.settings, service.name)
+        if service.name == "connect":
+            health.check_connectors(self.settings)
 
     def refuse_busy_ports(self, services: Collection[ServiceName]) -> None:
         """Raise TerminalError where another program listens on a port that these services want."""

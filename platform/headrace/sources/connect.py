@@ -110,7 +110,9 @@ class ConnectClient:
         deadline = time.monotonic() + timeout
         while True:
             try:
-                if self._http.get("/health").is_success:
+                answer = self._http.get("/health")
+                # Workers before Kafka 3.9 have no health check.
+                if answer.is_success or answer.status_code == httpx.codes.NOT_FOUND:
                     return
             except httpx.TransportError:
                 pass
@@ -259,7 +261,7 @@ def register_all(
     """
     files = [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
     create_topics(settings.kafka_bootstrap, [topic for file in files for topic in file.topics()])
-    with ConnectClient(settings.connect_url) as client:
+    with ConnectClient(settings.connect_rest) as client:
         client.wait_ready()
         known = client.names()
         for file in files:
@@ -294,14 +296,17 @@ def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | No
 
 
 def create_topics(bootstrap: str, topics: list[str]) -> None:
-    """One partition each, where missing: a table without rows has no topic, and its readers would fail."""
+    """One partition each, where missing: a table without rows has no topic, and its readers would fail.
+
+    How many replicas they have is the cluster's default.
+    """
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
     if not topics:
         return
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    wanted = [NewTopic(topic, num_partitions=1, replication_factor=1) for topic in topics]
+    wanted = [NewTopic(topic, num_partitions=1, replication_factor=-1) for topic in topics]
     for topic, created in client.create_topics(wanted, operation_timeout=30).items():
         try:
             created.result(timeout=30)

@@ -41,11 +41,14 @@ class Topics:
         self._consumer.close()
 
     def ensure(self, topics: Iterable[str]) -> None:
-        """Create the topics that are missing, with one partition: the order of a table's events is one."""
+        """Create the topics that are missing, with one partition: the order of a table's events is one.
+
+        How many replicas they have is the cluster's default.
+        """
         try:
             known = self._admin.list_topics(timeout=TIMEOUT).topics
             missing = [t for t in topics if t not in known]
-            created = self._admin.create_topics([NewTopic(t, 1, 1) for t in missing]) if missing else {}
+            created = self._admin.create_topics([NewTopic(t, 1, -1) for t in missing]) if missing else {}
             for future in created.values():
                 future.result(timeout=TIMEOUT)
         except KafkaException as error:

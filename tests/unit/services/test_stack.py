@@ -17,10 +17,11 @@ from supervisor.options import ServerOptions
 
 from headrace import java
 from headrace.errors import TerminalError
-from headrace.services import catalogue, health, places, processes
+from headrace.services import catalogue, health, places, processes, runtime
 from headrace.services.programs import kafka
 from headrace.services.programs.program import Program
 from headrace.services.stack import STOP_ORDER, Stack
+from headrace.services.status import ServiceName
 from headrace.services.supervisor import Supervisor
 from headrace.settings import Settings
 
@@ -144,10 +145,72 @@ def test_status_and_down_of_a_stack_that_never_ran(settings: Settings) -> None:
     assert not settings.data.exists()
 
 
-def test_a_server_of_ones_own_replaces_the_embedded_one(tmp_path: Path) -> None:
-    settings = Settings(project=tmp_path, postgres_url="postgresql://a:b@h:1/d")
-    assert Stack(settings).status()[0].state == "EXTERNAL"
-    assert "postgres" not in Stack(settings).chosen(None)
+@pytest.mark.parametrize(
+    ("service", "setting", "value"),
+    [
+        ("postgres", "postgres_url", "postgresql://a:b@127.0.0.1:9/d"),
+        ("kafka", "kafka_bootstrap_servers", "127.0.0.1:9,localhost:9"),
+        ("connect", "connect_url", "http://127.0.0.1:9"),
+    ],
+)
+def test_a_service_of_ones_own_replaces_the_embedded_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: ServiceName, setting: str, value: str
+) -> None:
+    stack = Stack(Settings.model_validate({"project": tmp_path, setting: value}))
+
+    def status() -> tuple[str, str]:
+        found = next(status for status in stack.status() if status.name == service)
+        assert found.port is None and found.pid is None
+        return found.state, found.detail
+
+    assert service not in stack.chosen(None) and service not in stack.chosen(["connect"])
+    state, detail = status()
+    assert state == "UNHEALTHY" and detail.endswith(f"(set by {setting})")
+    with pytest.raises(TerminalError) as error:
+        stack.check_external(["connect"])
+    assert f"{service}: what `{setting}` names does not answer: " in str(error.value)
+    assert "refused" in str(error.value)
+    assert f"HEADRACE_{setting.upper()}=…" in str(error.value) and "`headrace up` again" in str(error.value)
+    stack.check_external(["dagster-code"])
+
+    for name in ("check", "check_connectors"):
+        monkeypatch.setattr(health, name, lambda *asked: None)
+    stack.check_external(["connect"])
+    assert status() == ("EXTERNAL", f"set by {setting}")
+
+
+def test_an_external_connect_is_asked_for_its_connectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(settings: Settings) -> None:
+        raise health.Unhealthy("connector `shop` failed")
+
+    monkeypatch.setattr(health, "check", lambda *asked: None)
+    monkeypatch.setattr(health, "check_connectors", failed)
+    stack = Stack(Settings(project=tmp_path, connect_url="http://127.0.0.1:9"))
+    found = next(status for status in stack.status() if status.name == "connect")
+    assert (found.state, found.detail) == ("UNHEALTHY", "connector `shop` failed (set by connect_url)")
+
+
+def test_nothing_starts_where_a_service_of_ones_own_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(project=tmp_path, kafka_bootstrap_servers="127.0.0.1:9")
+    monkeypatch.setattr(runtime, "ensure", lambda *asked: None)
+    with pytest.raises(TerminalError, match="kafka_bootstrap_servers"):
+        Stack(settings).up(only=["connect"])
+    assert processes.marked(settings.state) == []
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_one_of_several_brokers_that_takes_a_connection_is_enough(
+    tmp_path: Path, busy: int, order: tuple[int, int]
+) -> None:
+    """One broker leads to the others; the next thing asked is which there are."""
+    addresses = [f"127.0.0.1:{port}" for port in (9, busy)]
+    servers = ",".join(addresses[i] for i in order)
+    with pytest.raises(health.Unhealthy, match="TRANSPORT"):
+        health.check(Settings(project=tmp_path, kafka_bootstrap_servers=servers), "kafka")
 
 
 def test_every_service_is_stopped_after_its_clients() -> None:
@@ -187,6 +250,15 @@ def test_everything_that_kafka_opens_is_on_loopback(settings: Settings) -> None:
     worker = kafka.connect_properties(settings)
     assert worker["listeners"] == "http://127.0.0.1:58083"
     assert worker["producer.acks"] == "all"
+
+
+def test_the_embedded_worker_keeps_to_itself_in_a_cluster_of_ones_own(tmp_path: Path) -> None:
+    settings = Settings(project=tmp_path, kafka_bootstrap_servers="k:9092", connect_group="sales-connect")
+    worker = kafka.connect_properties(settings)
+    assert (worker["bootstrap.servers"], worker["group.id"]) == ("k:9092", "sales-connect")
+    topics = [worker[f"{kind}.storage.topic"] for kind in ("config", "offset", "status")]
+    assert topics == ["sales-connect-configs", "sales-connect-offsets", "sales-connect-status"]
+    assert worker["config.storage.replication.factor"] == "-1"
 
 
 def test_java_home_comes_first_and_must_have_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

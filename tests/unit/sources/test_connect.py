@@ -156,6 +156,18 @@ def test_a_worker_that_does_not_answer_names_the_next_command() -> None:
             client.wait_ready(timeout=0)
 
 
+@pytest.mark.parametrize(("answered", "ready"), [(200, True), (404, True), (503, False)])
+def test_a_worker_without_a_health_check_is_ready_when_it_answers(answered: int, ready: bool) -> None:
+    """Workers before Kafka 3.9 have none."""
+    transport = httpx.MockTransport(lambda request: httpx.Response(answered))
+    with ConnectClient("http://connect", transport=transport) as client:
+        if ready:
+            client.wait_ready(timeout=0)
+        else:
+            with pytest.raises(TransientError, match="is not ready"):
+                client.wait_ready(timeout=0)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

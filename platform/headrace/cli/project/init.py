@@ -14,6 +14,8 @@ _SETTINGS = """\
 # Settings of this project; every one can also be given as HEADRACE_<NAME> in the environment.
 # gateway_port = 58080
 # postgres_url = "postgresql://user:password@host:5432/database"
+# kafka_bootstrap_servers = "host:9092"
+# connect_url = "http://host:8083"
 # catalog_url = "postgresql://user:password@host:5432/catalog"
 """
 

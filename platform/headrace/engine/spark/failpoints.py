@@ -1,38 +1,54 @@
-"""Named points at which a test kills the process or raises, set by `HEADRACE_FAILPOINTS`.
+"""Named points at which a test kills the process or raises, armed while it runs by a file.
 
-`name=kill` or `name=raise`, with `@n` for the n-th time the point is reached: `flow.after_commit=kill@3`.
-Without the variable a point costs one look-up.
+`HEADRACE_FAILPOINTS` names the file, which need not exist. It reads `name=kill` or `name=raise`, with `@n`
+for the n-th time from now on that the point is reached, and commas between: `flow.after_commit=kill@3`. A
+point that acts is taken out first: the process that is started in place of a killed one goes on. Without the
+variable a point costs one look-up.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
 
 from headrace.errors import TransientError
 
-
-def _parse(text: str) -> dict[str, tuple[str, int]]:
-    points = {}
-    for item in filter(None, text.split(",")):
-        name, _, action = item.partition("=")
-        what, _, count = action.partition("@")
-        points[name.strip()] = (what, int(count or 1))
-    return points
-
-
-_POINTS = _parse(os.environ.get("HEADRACE_FAILPOINTS", ""))
-_REACHED: Counter[str] = Counter()
+VARIABLE = "HEADRACE_FAILPOINTS"
+_LOCK = Lock()
 
 
 def failpoint(name: str) -> None:
-    """Die or raise here, where the environment says so."""
-    if name not in _POINTS:
+    """Die or raise here, where the file says so."""
+    if (file := os.environ.get(VARIABLE)) is None:
         return
-    _REACHED[name] += 1
-    action, count = _POINTS[name]
-    if _REACHED[name] == count:
-        if action == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
+    with _LOCK:
+        action = _reach(Path(file), name)
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if action is not None:
         raise TransientError(f"failpoint `{name}`")
+
+
+def arm(file: Path, points: str) -> None:
+    """Replace what the file says, at once; no points disarm all."""
+    new = file.with_suffix(".new")
+    new.write_text(points)
+    new.rename(file)
+
+
+def _reach(file: Path, name: str) -> str | None:
+    """Count, and return what is to be done."""
+    points = {}
+    with suppress(FileNotFoundError):
+        points = dict(item.split("=") for item in file.read_text().split(",") if item)
+    if name not in points:
+        return None
+    action, _, count = points.pop(name).partition("@")
+    left = int(count or 1) - 1
+    if left:
+        points[name] = f"{action}@{left}"
+    arm(file, ",".join(f"{point}={what}" for point, what in points.items()))
+    return None if left else action

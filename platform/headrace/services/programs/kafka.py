@@ -90,16 +90,18 @@ def broker_properties(settings: Settings) -> dict[str, str]:
 
 def connect_properties(settings: Settings) -> dict[str, str]:
     """A distributed worker: offsets and connectors live in Kafka and survive it."""
-    name = "headrace-connect"
+    name = settings.connect_group
+    # One node cannot hold two replicas; a cluster of one's own knows how many it wants.
+    replicas = "1" if settings.kafka_bootstrap_servers is None else "-1"
     return {
         "bootstrap.servers": settings.kafka_bootstrap,
         "group.id": name,
         "config.storage.topic": f"{name}-configs",
         "offset.storage.topic": f"{name}-offsets",
         "status.storage.topic": f"{name}-status",
-        "config.storage.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": replicas,
+        "offset.storage.replication.factor": replicas,
+        "status.storage.replication.factor": replicas,
         "offset.storage.partitions": "1",
         "status.storage.partitions": "1",
         "offset.flush.interval.ms": "2000",
@@ -110,7 +112,7 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "plugin.path": str(settings.jars("plugins")),
         # Skips the scan of every class; Debezium declares its plugins.
         "plugin.discovery": "service_load",
-        "listeners": settings.connect_url,
+        "listeners": settings.connect_rest,
         "rest.advertised.host.name": LOOPBACK,
         "rest.advertised.port": str(settings.connect_port),
         # Connector files name the source through the environment, so native and compose share them.
