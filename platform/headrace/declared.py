@@ -49,13 +49,13 @@ def load_deployed(directory: Path, url: str) -> dict[TableName, TableSpec]:
         return deployed_tables(catalog, directory) if catalog is not None else {}
 
 
-def waiting_changes(directory: Path, url: str) -> list[TableChange]:
-    """What the files declare otherwise than was applied last, by the texts; none where nothing ever was.
+def waiting_changes(directory: Path, url: str) -> list[TableChange] | None:
+    """What the files declare otherwise than was applied last, by the texts; None where nothing ever was.
 
     Raises as `load_declared`.
     """
     deployed = load_deployed(directory, url)
-    return changes(deployed, load_project(directory)) if deployed else []
+    return changes(deployed, load_project(directory)) if deployed else None
 
 
 @contextmanager

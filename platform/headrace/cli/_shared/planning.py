@@ -53,8 +53,8 @@ class PlannedTable:
 class PlannedProject:
     tables: list[PlannedTable]
     notes: list[str]
-    changes: list[dict[str, Any]]
-    """What differs from what was applied last, by the texts alone; empty where nothing ever was."""
+    changes: list[dict[str, Any]] | None
+    """What differs from what was applied last, by the texts alone; None where nothing ever was."""
 
 
 def plan_project(settings: Settings) -> PlannedProject:
@@ -83,7 +83,8 @@ def plan_project(settings: Settings) -> PlannedProject:
             )
         )
     changes = waiting_changes(settings.project, settings.catalog)
-    return PlannedProject(planned, notes, [_change(settings, change) for change in changes])
+    known_changes = None if changes is None else [_change(settings, change) for change in changes]
+    return PlannedProject(planned, notes, known_changes)
 
 
 def _change(settings: Settings, change: TableChange) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def plan(project: Project = None, as_json: Json = False) -> None:
     planned = plan_project(load_settings(project))
     if as_json:
         tables = [t.as_dict() for t in planned.tables]
-        print_json({"tables": tables, "notes": planned.notes, "changes": planned.changes})
+        print_json({"tables": tables, "notes": planned.notes, "changes": planned.changes or []})
         return
     print_columns(
         ("table", "mode", "strategy", "freshness", "partitioned by", "reads"),
@@ -28,7 +28,8 @@ def plan(project: Project = None, as_json: Json = False) -> None:
     )
     for line in planned.notes:
         note(f"note: {line}")
-    if planned.changes:
+    if planned.changes is not None:
         print()
         show_changes(planned.changes)
+    if planned.changes:
         note("Next: `headrace apply` does it")
