@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from harness import Harness, layer
 
-from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh import refresh as refresh_module
 from headrace.engine.refresh.decision import history
 from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.refresh.shadow import StrategiesDiffer
@@ -87,7 +87,7 @@ def test_policy_incremental_never_runs_the_whole_query(
     harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every row changes, on the cluster: AUTO takes FULL there."""
-    monkeypatch.setattr(advance_module, "SMALL", -1)
+    monkeypatch.setattr(refresh_module, "SMALL", -1)
     strict = LAYERS["dws/by_user"].replace(" AS SELECT", " REFRESH_POLICY = INCREMENTAL AS SELECT", 1)
     chosen = []
     for text in (LAYERS["dws/by_user"], strict):

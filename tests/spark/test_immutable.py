@@ -14,7 +14,7 @@ from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, nine_orders
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.partitions.run_modes import SETTLED, settle
 from headrace.engine.proof.parity import verify_batch
-from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh import refresh as refresh_module
 from headrace.engine.statements.immutable import Bounds
 from headrace.engine.table.immutable import follow_declared, protect, refuse
 from headrace.errors import TerminalError, TransientError
@@ -76,7 +76,7 @@ def late(warehouse: Harness) -> None:
 def test_changes_of_immutable_partitions_are_left_out(
     warehouse: Harness, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(advance_module, "SMALL", small)
+    monkeypatch.setattr(refresh_module, "SMALL", small)
     rounds = 1 if small < 0 else 2
     before = {name: of_hour(warehouse, name, OLD) for name in TABLES}
     opened = {name: of_hour(warehouse, name, OPEN) for name in TABLES}

@@ -23,7 +23,7 @@ from harness import Harness, Source
 from scenario import Play, Scenario, Step, apart, differing, rows_of
 from shapes import FAMILIES
 
-from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh import refresh as refresh_module
 
 CYCLES = int(os.environ.get("HEADRACE_PROPERTY_CYCLES", "2"))
 SEEDS = int(os.environ.get("HEADRACE_PROPERTY_SEEDS", "1"))
@@ -166,5 +166,5 @@ def of_the_day(count: int) -> list[int]:
 @pytest.mark.long
 def test_large_changes_too(make: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where every change is too large for the driver."""
-    monkeypatch.setattr(advance_module, "SMALL", -1)
+    monkeypatch.setattr(refresh_module, "SMALL", -1)
     run_case(make, "outer", 7, 1)

@@ -11,7 +11,7 @@ from orders_chain import HOURS, LAYERS, RANGE, change
 
 from headrace.engine.compaction import compaction as compaction_module
 from headrace.engine.compaction.compaction import compact
-from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh import refresh as refresh_module
 from headrace.engine.refresh.strategies import large as large_module
 from headrace.errors import ConstraintViolated
 
@@ -47,9 +47,9 @@ def test_random_changes_keep_every_table_equal_to_batch(
     harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     if path != "driver":
-        monkeypatch.setattr(advance_module, "SMALL", -1)
+        monkeypatch.setattr(refresh_module, "SMALL", -1)
     if path == "cluster alone":  # changes that are too large to be committed and folded by the driver
-        monkeypatch.setattr(advance_module, "DRIVER_CHANGES", -1)
+        monkeypatch.setattr(refresh_module, "DRIVER_CHANGES", -1)
         monkeypatch.setattr(large_module, "DRIVER_CHANGES", -1)
         monkeypatch.setattr(compaction_module, "DRIVER_CHANGES", -1)
     seed = 20261120

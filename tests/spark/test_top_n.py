@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from harness import Harness, layer
 
-from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh import refresh as refresh_module
 from headrace.errors import SpecError
 from headrace.planner.strategies import Full
 
@@ -24,13 +24,13 @@ HOUR = "2026112010"
 def full_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the tables whose whole query ran, in order."""
     ran: list[str] = []
-    whole = advance_module.cluster.full_changes
+    whole = refresh_module.cluster.full_changes
 
     def counted(spark, table, current, *, empty):  # type: ignore[no-untyped-def]
         ran.append(str(table.name))
         return whole(spark, table, current, empty=empty)
 
-    monkeypatch.setattr(advance_module.cluster, "full_changes", counted)
+    monkeypatch.setattr(refresh_module.cluster, "full_changes", counted)
     return ran
 
 

@@ -15,7 +15,7 @@ from orders_chain import HOURS, RANGE, change
 
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.compaction.compaction import compact, write_local
-from headrace.engine.refresh import refresh as advance_module
+from headrace.engine.refresh import refresh as refresh_module
 from headrace.engine.refresh.decision import history
 from headrace.engine.rows.batch_rows import batch_rows
 from headrace.engine.spark.prepared import Queries
@@ -114,7 +114,7 @@ def follow(made: Harness) -> None:
     known = made.feed()
     for table in made.registry:
         if table.spec.source is None:
-            advance_module.advance(
+            refresh_module.refresh_table(
                 made.sessions, made.registry, table, known, run_id="test", force="INCREMENTAL"
             )
 
@@ -149,9 +149,9 @@ def test_random_changes_are_added_exactly(
     names = [name.replace("/", ".") for name in layers]
     for step in range(4 if path == "driver" else 2):
         if path != "driver" and step == 1:  # the first load is FULL
-            monkeypatch.setattr(advance_module, "SMALL", -1)
+            monkeypatch.setattr(refresh_module, "SMALL", -1)
             if path == "cluster":
-                monkeypatch.setattr(advance_module, "DRIVER_CHANGES", -1)
+                monkeypatch.setattr(refresh_module, "DRIVER_CHANGES", -1)
         for _ in range(10):
             change(made.source, chance)
         follow(made)
