@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from benchmarks.in_process import feed
-from headrace.engine.refresh.refresh import SMALL
 from headrace.engine.rows.diff import count_kinds
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Delta, Table
@@ -103,6 +102,6 @@ def apply(spark: SparkSession, table: Table, changes: DataFrame) -> Delta:
     with Persisted() as persist:
         changes = persist(changes)
         kinds = count_kinds(changes)
-        if sum(kinds.values()) > SMALL:
+        if sum(kinds.values()) > table.limits.small:
             return feed.append(spark, table, changes, kinds)
         return feed.append_local(table, changes.toArrow())

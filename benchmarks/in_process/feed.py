@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.in_process.warehouse import RUN
-from headrace.engine.compaction.compaction import DRIVER_ROWS, compact, snapshot_commit
+from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.rows.diff import diff_local
 from headrace.engine.table.table import Delta, Table
 from headrace.sources.envelope import sequence
@@ -51,7 +51,7 @@ def next_commit(table: Table, events: int) -> Commit:
 def load(spark: SparkSession, table: Table, file: Path) -> None:
     """The first rows of an empty table, from a Parquet file: by the driver where they fit, else by Spark."""
     count = pq.read_metadata(file).num_rows
-    if count > DRIVER_ROWS:
+    if count > table.limits.rows:
         append(spark, table, spark.read.parquet(str(file)), {INSERT: count})
         return
     rows = pq.read_table(file)

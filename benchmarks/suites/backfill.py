@@ -15,6 +15,7 @@ from benchmarks.runner import Bench
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.proof.parity import verify_batch
 from headrace.progress import Progress
+from headrace.spec.partitions.label_range import LabelRange
 
 ROWS = 5_000_000
 HOURS = 24
@@ -46,7 +47,8 @@ def run(bench: Bench) -> list[Result]:
         spark.sql(_BY_HAND.format(target=target, orders=orders, start=start, end=end))
 
     def ours(start: str, end: str) -> None:
-        backfill(warehouse.sessions, warehouse.registry, table, start, end, run_id=RUN, progress=Progress())
+        labels = LabelRange(start, end)
+        backfill(warehouse.sessions, warehouse.registry, table, labels, run_id=RUN, progress=Progress())
 
     right: dict[str, list[float]] = {"headrace": [], "by hand": []}
     wrong: dict[str, list[float]] = {"headrace": [], "by hand": []}

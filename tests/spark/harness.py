@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.table.immutable import create
+from headrace.engine.table.limits import DEFAULT_LIMITS
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Delta, Table
 from headrace.progress import Progress
@@ -30,6 +31,7 @@ from headrace.sources.postgres import SourceSchema
 from headrace.sources.types import column
 from headrace.spec import load_project
 from headrace.spec.model import SourceTable, TableName
+from headrace.spec.partitions.label_range import LabelRange
 
 Row = dict[str, Any]
 Key = Any
@@ -185,6 +187,7 @@ class Harness:
             )
             for table in self.project.sources()
         }
+        self.limits = DEFAULT_LIMITS
         self.open()
 
     def open(self) -> None:
@@ -195,6 +198,7 @@ class Harness:
             self.schemas,
             warehouse=self.root / "warehouse",
             threshold=timedelta(minutes=30),
+            limits=self.limits,
         )
         self.dead_letters = DeadLetters(self.root / "warehouse" / "dead_letters")
         self.dead_letters.open()
@@ -243,6 +247,13 @@ class Harness:
         """Bring one derived table forward; those that read it stay behind."""
         refresh_table(self.sessions, self.registry, self.table(name), known, run_id="test")
 
+    def limit(self, **values: int) -> None:
+        """Let the driver do no more than this."""
+        self.limits = replace(self.limits, **values)
+        self.registry.limits = self.limits
+        for table in self.registry:
+            table.limits = self.limits
+
     def step(self) -> None:
         self.advance(self.feed())
 
@@ -258,16 +269,9 @@ class Harness:
     def backfill(
         self, name: str, start: str | None = None, end: str | None = None, only: frozenset[str] | None = None
     ) -> RefreshResult:
-        return backfill(
-            self.sessions,
-            self.registry,
-            self.table(name),
-            start,
-            end,
-            only=only,
-            run_id="test",
-            progress=Progress(),
-        )
+        labels = None if start is None or end is None else LabelRange(start, end, only)
+        table = self.table(name)
+        return backfill(self.sessions, self.registry, table, labels, run_id="test", progress=Progress())
 
     def assert_parity(self) -> None:
         """Every derived table equals its SQL in batch. Two at a time: one is planned while the other runs."""

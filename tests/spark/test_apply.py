@@ -79,7 +79,7 @@ class Applying:
             declaring=threading.RLock(),
             arranging=threading.RLock(),
             flows=[],
-            paused=set(),
+            admission=SimpleNamespace(paused=set()),
             declare=lambda _: [],
         )
         views = SimpleNamespace(renew=lambda _: None, drop=lambda _: None)

@@ -20,6 +20,7 @@ from headrace.engine.backfill.backfill import backfill
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.live.lookup import tuples
 from headrace.store.schema import DELETE, KIND, UPDATE_BEFORE, VERSION
 
@@ -79,16 +80,16 @@ class Crowd:
         while not self.done.is_set():
             table = chance.choice(self.derived)
             start, end = sorted(chance.choices(HOURS, k=2))
+            labels: LabelRange | None = LabelRange(start, end)
             if chance.random() < 0.5:
                 damage(table, chance.choice(HOURS))
             if chance.random() < 0.2:
-                start = end = None  # type: ignore[assignment]
+                labels = None
             found = backfill(
                 self.warehouse.sessions,
                 self.warehouse.registry,
                 table,
-                start,
-                end,
+                labels,
                 run_id="test",
                 progress=Progress(),
             )

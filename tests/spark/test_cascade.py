@@ -9,12 +9,12 @@ from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, nine_orders
 
 from headrace.engine.proof.parity import verify_batch
-from headrace.engine.rows.batch_rows import Span
 from headrace.engine.statements.cascade import Cascade
 from headrace.engine.table.table import Table
 from headrace.errors import Cancelled
 from headrace.progress import Progress
 from headrace.results import CascadeResult, ParityResult, RefreshResult
+from headrace.spec.partitions.label_range import LabelRange
 
 RUNNING = layer(
     "dws.running",
@@ -40,13 +40,14 @@ def cascade(
 ) -> tuple[CascadeResult, list[tuple[str, str | None, str | None]]]:
     calls: list[tuple[str, str | None, str | None]] = []
 
-    def refresh(table: Table, span: Span) -> RefreshResult:
-        calls.append((str(table.name), span.start, span.end))
-        return warehouse.backfill(str(table.name), span.start, span.end)
+    def refresh(table: Table, labels: LabelRange | None) -> RefreshResult:
+        part = (labels.start, labels.end) if labels else (None, None)
+        calls.append((str(table.name), *part))
+        return warehouse.backfill(str(table.name), *part)
 
-    def prove(table: Table, span: Span) -> list[ParityResult]:
+    def prove(table: Table, labels: LabelRange | None) -> list[ParityResult]:
         spark = warehouse.sessions.batch
-        return [verify_batch(spark, warehouse.registry, table, start=span.start, end=span.end)]
+        return [verify_batch(spark, warehouse.registry, table, labels)]
 
     def follow(table: Table) -> None:
         warehouse.advance_one(str(table.name), {})
@@ -55,7 +56,7 @@ def cascade(
         warehouse.project, warehouse.registry, refresh, follow, prove, at_once=1, pause=lambda: 0.0
     )
     first = warehouse.table("dwd.paid")
-    return work.run(first, ends, dry_run=dry_run, progress=progress or Progress()), calls
+    return work.run(first, LabelRange(*ends), dry_run=dry_run, progress=progress or Progress()), calls
 
 
 def test_the_plan_comes_first_and_a_dry_run_ends_there(warehouse: Harness) -> None:

@@ -23,13 +23,14 @@ from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Table
 from headrace.errors import ConstraintViolated
 from headrace.progress import Progress
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.schema import KIND, arrow_schema
 
 RANGES = [
-    (None, None, None),
-    (HOURS[0], HOURS[1], None),
-    (HOURS[0], HOURS[2], frozenset({HOURS[0], HOURS[2]})),
-    ("1999010100", "1999010123", None),
+    None,
+    LabelRange(HOURS[0], HOURS[1]),
+    LabelRange.exactly({HOURS[0], HOURS[2]}),
+    LabelRange("1999010100", "1999010123"),
 ]
 
 
@@ -69,18 +70,14 @@ def test_as_spark_finds_it(harness: Callable[..., Harness], seed: int) -> None:
     made.source.put("orders", order_id=2, user_id=1, amount="50.00", hour=HOURS[0])  # some tail, too
     made.source.delete("orders", 5)
     made.step()
-    for start, end, only in RANGES:
-        expected = batch_rows(spark, made.registry, table, table.reached, start=start, end=end, only=only)
-        few = few_corrections(
-            spark, table, table.store.head(), table.store.version, expected, start, end, only
-        )
+    for labels in RANGES:
+        expected = batch_rows(spark, made.registry, table, table.reached, labels=labels)
+        few = few_corrections(spark, table, table.store.head(), table.store.version, expected, labels)
         assert few is not None
         with Persisted() as persist:
             held = table.store.frame(spark)
-            found = once(
-                corrections(table, held, expected, start, end, persist, only), expected, table, persist
-            )
-            assert counted(few.changes, table) == counted(found.toArrow(), table), (seed, start, only)
+            found = once(corrections(table, held, expected, labels, persist), expected, table, persist)
+            assert counted(few.changes, table) == counted(found.toArrow(), table), (seed, labels)
             assert few.rows == (held.count() if few.changes.num_rows else 0)
 
 
@@ -89,20 +86,17 @@ def test_what_is_left_to_spark(harness: Callable[..., Harness]) -> None:
     spark, table = made.sessions.batch, made.table("dwd.paid")
     expected = batch_rows(spark, made.registry, table, table.reached)
     head, version = table.store.head(), table.store.version
-    assert few_corrections(spark, table, head, version - 1, expected, None, None, None) is None
-    assert few_corrections(spark, table, None, version, expected, None, None, None) is None
+    assert few_corrections(spark, table, head, version - 1, expected, None) is None
+    assert few_corrections(spark, table, None, version, expected, None) is None
     with pytest.raises(ConstraintViolated, match="order_id"):
         twice = expected.unionAll(expected)
-        few_corrections(spark, table, table.store.head(), table.store.version, twice, None, None, None)
+        few_corrections(spark, table, table.store.head(), table.store.version, twice, None)
     rows = table.store.head().read().to_pylist()
     write(table, [*rows, rows[0]])
-    assert (
-        few_corrections(spark, table, table.store.head(), table.store.version, expected, None, None, None)
-        is None
-    )
+    assert few_corrections(spark, table, table.store.head(), table.store.version, expected, None) is None
     stg = made.table("stg.orders")
     held = stg.store.frame(spark)
-    assert few_corrections(spark, stg, stg.store.head(), stg.store.version, held, None, None, None) is None
+    assert few_corrections(spark, stg, stg.store.head(), stg.store.version, held, None) is None
 
 
 def test_what_is_still_wrong_after_the_stream_moved_is_corrected(harness: Callable[..., Harness]) -> None:
@@ -121,9 +115,7 @@ def test_what_is_still_wrong_after_the_stream_moved_is_corrected(harness: Callab
             made.source.put("orders", order_id=2, user_id=1, amount="50.00", hour=HOURS[0])
             made.step()
 
-    result = backfill(
-        made.sessions, made.registry, table, None, None, run_id="test", progress=Progress(stream)
-    )
+    result = backfill(made.sessions, made.registry, table, None, run_id="test", progress=Progress(stream))
     assert (result.inserted, result.updated, result.deleted) == (0, 1, 1)
     made.assert_parity()
 
@@ -145,7 +137,12 @@ def test_the_driver_compares_what_it_held_before_the_stream_moved(
 
     monkeypatch.setattr(backfill_module, "corrections", by_spark)
     result = backfill(
-        made.sessions, made.registry, table, HOURS[0], HOURS[2], run_id="test", progress=Progress(stream)
+        made.sessions,
+        made.registry,
+        table,
+        LabelRange(HOURS[0], HOURS[2]),
+        run_id="test",
+        progress=Progress(stream),
     )
     assert table.store.version > before
     assert (result.inserted, result.updated, result.deleted) == (0, 0, 0)

@@ -7,11 +7,9 @@ from collections.abc import Callable
 import pytest
 from harness import Harness, layer
 
-from headrace.engine.refresh import refresh as refresh_module
 from headrace.engine.refresh.decision import history
 from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.refresh.shadow import StrategiesDiffer
-from headrace.engine.refresh.strategies import driver
 from headrace.planner.policy.choice import samples
 from headrace.store.record.commits import newest
 from headrace.store.record.decision import Decision
@@ -87,11 +85,11 @@ def test_policy_incremental_never_runs_the_whole_query(
     harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every row changes, on the cluster: AUTO takes FULL there."""
-    monkeypatch.setattr(refresh_module, "SMALL", -1)
     strict = LAYERS["dws/by_user"].replace(" AS SELECT", " REFRESH_POLICY = INCREMENTAL AS SELECT", 1)
     chosen = []
     for text in (LAYERS["dws/by_user"], strict):
         warehouse = harness({"dws/by_user": text})
+        warehouse.limit(small=-1)
         put(warehouse, 1, "1.00")
         refresh(warehouse)
         put(warehouse, 1, "2.00")
@@ -105,8 +103,8 @@ def test_policy_incremental_never_runs_the_whole_query(
 def test_where_the_driver_gives_up_the_cluster_goes_on(
     harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "ROWS_LIMIT", -1)
     warehouse = harness(LAYERS)
+    warehouse.limit(compared=-1)
     put(warehouse, 1, "1.00")
     refresh(warehouse)
     put(warehouse, 2, "2.00")

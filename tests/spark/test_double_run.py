@@ -19,10 +19,10 @@ from headrace.engine.backfill.backfill import backfill
 from headrace.engine.partitions.completion import COMPLETE, PartitionCompletion
 from headrace.engine.partitions.run_modes import EQUAL, REPAIRED, actions
 from headrace.engine.proof.parity import verify_batch
-from headrace.engine.rows.batch_rows import Span
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.creation import WATERMARK
 
 DOUBLE = "WITH ('run.mode' = 'real-time, offline', 'partition.fields"
@@ -39,7 +39,7 @@ class Closed:
     def restart(self) -> None:
         """Another process, which knows what is on disk."""
         self.warehouse.open()
-        self.proven: list[Span] = []
+        self.proven: list[LabelRange | None] = []
         self.completion = PartitionCompletion(
             self.catalog,
             self.warehouse.registry,
@@ -48,14 +48,14 @@ class Closed:
             loading=lambda _: False,
         )
 
-    def _prove(self, table: Table, span: Span) -> ParityResult:
+    def _prove(self, table: Table, span: LabelRange | None) -> ParityResult:
         self.proven.append(span)
         spark, registry = self.warehouse.sessions.batch, self.warehouse.registry
-        return verify_batch(spark, registry, table, start=span.start, end=span.end)
+        return verify_batch(spark, registry, table, span)
 
-    def _recompute(self, table: Table, span: Span) -> RefreshResult:
+    def _recompute(self, table: Table, span: LabelRange | None) -> RefreshResult:
         return backfill(
-            self.warehouse.sessions, self.warehouse.registry, table, span.start, span.end, only=span.only,
+            self.warehouse.sessions, self.warehouse.registry, table, span,
             run_id="test", progress=Progress(),
         )  # fmt: skip
 

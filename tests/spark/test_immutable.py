@@ -14,12 +14,12 @@ from orders_chain import HOURS, LAYERS, RANGE, corrupt, files, nine_orders
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.partitions.run_modes import SETTLED, settle
 from headrace.engine.proof.parity import verify_batch
-from headrace.engine.refresh import refresh as refresh_module
 from headrace.engine.statements.immutable import Bounds
 from headrace.engine.table.immutable import follow_declared, protect, refuse
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ImmutableResult
+from headrace.spec.partitions.label_range import LabelRange
 
 OLD, OPEN, NEW = HOURS
 BY_USER, BY_CITY, LINES = "dws.by_user", "dws.by_city", "dws.lines"
@@ -41,11 +41,13 @@ def moved(warehouse: Harness, table: str, before: str | None, *, desired: str = 
     supervisor = SimpleNamespace(
         registry=warehouse.registry,
         arranging=threading.RLock(),
-        paused=set(),
+        flows=[],
+        admission=SimpleNamespace(paused=set()),
         catalog=SimpleNamespace(desired=lambda _: desired),
         resume=lambda flow, found: None,
     )
-    work = Bounds(warehouse.sessions, cast("Any", supervisor), lambda _: None, lambda _: None, "test")
+    publication = cast("Any", SimpleNamespace(corrected=lambda _: None))
+    work = Bounds(warehouse.sessions, cast("Any", supervisor), publication, "test")
     return work.move(warehouse.table(table), before, Progress())
 
 
@@ -73,10 +75,8 @@ def late(warehouse: Harness) -> None:
 
 
 @pytest.mark.parametrize("small", [-1, 20_000], ids=["large", "small"])
-def test_changes_of_immutable_partitions_are_left_out(
-    warehouse: Harness, monkeypatch: pytest.MonkeyPatch, small: int
-) -> None:
-    monkeypatch.setattr(refresh_module, "SMALL", small)
+def test_changes_of_immutable_partitions_are_left_out(warehouse: Harness, small: int) -> None:
+    warehouse.limit(small=small)
     rounds = 1 if small < 0 else 2
     before = {name: of_hour(warehouse, name, OLD) for name in TABLES}
     opened = {name: of_hour(warehouse, name, OPEN) for name in TABLES}
@@ -205,19 +205,19 @@ def test_a_business_period_is_settled_by_the_batch_and_closed(warehouse: Harness
     corrupt(warehouse, BY_USER, OLD)
     warehouse.open()
     close = settle(
-        lambda table, span: verify_batch(
-            warehouse.sessions.batch, warehouse.registry, table, start=span.start, end=span.end
-        ),
-        lambda table, span: warehouse.backfill(str(table.name), span.start, span.end),
+        lambda table, span: verify_batch(warehouse.sessions.batch, warehouse.registry, table, span),
+        lambda table, span: warehouse.backfill(str(table.name), *((span.start, span.end) if span else ())),
     )
-    found = close(warehouse.table(BY_USER), OLD, OLD)
+    found = close(warehouse.table(BY_USER), LabelRange(OLD, OLD))
     assert {label: outcome.word for label, outcome in found.items()} == {OLD: SETTLED}
     assert "2 inserted" in found[OLD].detail
     settled = of_hour(warehouse, BY_USER, OLD)
     assert len(settled) == 2
     late(warehouse)
     assert of_hour(warehouse, BY_USER, OLD) == settled
-    again = close(warehouse.table(BY_USER), OLD, OPEN)  # a kill before it was noted: it runs once more
+    again = close(
+        warehouse.table(BY_USER), LabelRange(OLD, OPEN)
+    )  # a kill before it was noted: it runs once more
     assert {outcome.word for outcome in again.values()} == {SETTLED}
     assert of_hour(warehouse, BY_USER, OLD) == settled
     assert warehouse.verify(BY_USER).immutable_before == NEW

@@ -30,6 +30,7 @@ from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
 from headrace.spec import load_project
 from headrace.spec.partitions.completion import RunMode
+from headrace.spec.partitions.label_range import LabelRange
 
 OFFLINE = "WITH ('run.mode' = 'offline', 'partition.fields"
 TABLE, PAID, CITIES = "dws.by_user", "dwd.paid", "dwd.cities"
@@ -302,8 +303,8 @@ def test_a_backfill_stays_within_what_is_written(batch: Batch) -> None:
     batch.restart()
     table = batch.warehouse.table(TABLE)
     with pytest.raises(TerminalError, match=f"partition '{HOURS[2]}' is not complete.*up to '{HOURS[1]}'"):
-        check_range(table, HOURS[2], HOURS[2])
-    check_range(table, HOURS[1], HOURS[2])
+        check_range(table, LabelRange(HOURS[2], HOURS[2]))
+    check_range(table, LabelRange(HOURS[1], HOURS[2]))
     result = batch.warehouse.backfill(TABLE, HOURS[1], HOURS[2])
     assert (result.end, result.inserted) == (HOURS[1], 2)
     batch.assert_bounded(TABLE, HOURS[1])
@@ -318,7 +319,7 @@ def test_before_its_first_run_nothing_of_it_can_be_refreshed(
     batch = Batch(nine_orders(harness(CHAIN)), catalog)
     table = batch.warehouse.table(TABLE)
     with pytest.raises(TerminalError, match=r"the batch has written none yet.*REFRESH NEW"):
-        check_range(table, None, None)
+        check_range(table, None)
     assert batch.warehouse.backfill(TABLE).rows == 0 and table.store.version == 0
     assert batch.warehouse.verify(TABLE).equal
     with pytest.raises(TransientError, match="is not known yet"):
@@ -423,7 +424,7 @@ def test_back_to_a_stream_it_gets_all_partitions_first(batch: Batch) -> None:
     with pytest.raises(TerminalError, match="lacks the later ones"):
         batch.order(21, HOURS[1])
     with pytest.raises(TerminalError, match="lacks the later ones"):
-        check_range(table, HOURS[0], HOURS[0])
+        check_range(table, LabelRange(HOURS[0], HOURS[0]))
     project = batch.warehouse.project
     [step] = steps(batch.warehouse.registry, batch.warehouse.registry, project.tables, project)
     assert step.renews and step.change.table == table.name
@@ -483,12 +484,14 @@ def test_whatever_happens_it_is_its_query_up_to_the_bound(
 ) -> None:
     if large:  # Spark compares, and commits what differs
         monkeypatch.setattr(backfill_module, "few_corrections", lambda *_: None)
-        monkeypatch.setattr(backfill_module, "CORRECTIONS_LIMIT", 0)
     names = ("dwd/paid", "dwd/cities", "dws/by_user", "dws/top")
     alone = ("dwd/cities", "dws/by_user", "dws/top")
     layers = {name: batched(LAYERS[name]) if name in alone else LAYERS[name] for name in names}
     chance = random.Random(seed)
-    batch = Batch(nine_orders(harness(layers)), catalog)
+    warehouse = nine_orders(harness(layers))
+    if large:
+        warehouse.limit(corrections=0)
+    batch = Batch(warehouse, catalog)
     ends = {hour * 60 + 5 for hour in (11, 12, 13)}
     minutes = sorted({*ends, *chance.sample(range(10 * 60, 13 * 60 + 10), 3)})
     for minute in minutes:

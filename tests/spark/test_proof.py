@@ -20,6 +20,7 @@ from headrace.errors import Cancelled, TerminalError
 from headrace.progress import Progress
 from headrace.results import ParityResult
 from headrace.sources.topics import Topics
+from headrace.spec.partitions.label_range import LabelRange
 
 NAMES = ["dws.total", "dwd.paid", "dws.by_user"]
 CHAIN = {name.replace(".", "/"): LAYERS[name.replace(".", "/")] for name in NAMES}
@@ -36,7 +37,7 @@ def verify(warehouse: Harness, sessions: Sessions, progress: Progress) -> list[P
     work = Proof(sessions, warehouse.registry, [], str, none, "", Path(), "run")
     tables = [warehouse.table(name) for name in NAMES]
     with JobGroup(sessions.batch, progress, sessions.statements):
-        return work.verify(tables, start=None, end=None, source=True, progress=progress)
+        return work.verify(tables, None, source=True, progress=progress)
 
 
 def test_two_at_a_time_and_their_jobs_are_the_statements(
@@ -45,13 +46,13 @@ def test_two_at_a_time_and_their_jobs_are_the_statements(
     both = threading.Barrier(WIDTH, timeout=60)
     pools: list[tuple[str, str]] = []
 
-    def compared(spark: Any, registry: Any, table: Table, **rest: Any) -> ParityResult:
+    def compared(spark: Any, registry: Any, table: Table, labels: LabelRange | None) -> ParityResult:
         context = sessions.batch.sparkContext
         [tag] = context.getJobTags()
         pools.append((context.getLocalProperty("spark.scheduler.pool"), tag))
         if len(pools) <= WIDTH:
             both.wait()  # the second begins before the first has ended
-        return compare(spark, registry, table, **rest)
+        return compare(spark, registry, table, labels)
 
     monkeypatch.setattr(module, "verify_batch", compared)
     results = verify(warehouse, sessions, Progress())
@@ -66,11 +67,11 @@ def test_after_a_failure_the_others_do_not_begin(
 ) -> None:
     begun: list[str] = []
 
-    def compared(spark: Any, registry: Any, table: Table, **rest: Any) -> ParityResult:
+    def compared(spark: Any, registry: Any, table: Table, labels: LabelRange | None) -> ParityResult:
         begun.append(str(table.name))
         if str(table.name) == NAMES[0]:
             raise TerminalError("it cannot be read")
-        return compare(spark, registry, table, **rest)
+        return compare(spark, registry, table, labels)
 
     monkeypatch.setattr(module, "WIDTH", 1)
     monkeypatch.setattr(module, "verify_batch", compared)
@@ -85,11 +86,11 @@ def test_a_cancelled_one_ends_both(
     progress = Progress()
     begun: list[str] = []
 
-    def compared(spark: Any, registry: Any, table: Table, **rest: Any) -> ParityResult:
+    def compared(spark: Any, registry: Any, table: Table, labels: LabelRange | None) -> ParityResult:
         begun.append(str(table.name))
         if len(begun) == WIDTH:
             progress.cancel()
-        return compare(spark, registry, table, **rest)
+        return compare(spark, registry, table, labels)
 
     monkeypatch.setattr(module, "verify_batch", compared)
     with pytest.raises(Cancelled):

@@ -23,8 +23,6 @@ from harness import Harness, Source
 from scenario import Play, Scenario, Step, apart, differing, rows_of
 from shapes import FAMILIES
 
-from headrace.engine.refresh import refresh as refresh_module
-
 CYCLES = int(os.environ.get("HEADRACE_PROPERTY_CYCLES", "2"))
 SEEDS = int(os.environ.get("HEADRACE_PROPERTY_SEEDS", "1"))
 SEED = os.environ.get("HEADRACE_PROPERTY_SEED")
@@ -164,7 +162,12 @@ def of_the_day(count: int) -> list[int]:
 
 
 @pytest.mark.long
-def test_large_changes_too(make: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_changes_too(make: Warehouse) -> None:
     """The same where every change is too large for the driver."""
-    monkeypatch.setattr(refresh_module, "SMALL", -1)
-    run_case(make, "outer", 7, 1)
+
+    def small(scenario: Scenario) -> Harness:
+        warehouse = make(scenario)
+        warehouse.limit(small=-1)
+        return warehouse
+
+    run_case(small, "outer", 7, 1)

@@ -9,10 +9,7 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, RANGE, change
 
-from headrace.engine.compaction import compaction as compaction_module
 from headrace.engine.compaction.compaction import compact
-from headrace.engine.refresh import refresh as refresh_module
-from headrace.engine.refresh.strategies import large as large_module
 from headrace.errors import ConstraintViolated
 
 STRATEGIES = {
@@ -43,19 +40,15 @@ def test_the_planner_chose_each_strategy(harness: Callable[..., Harness]) -> Non
         pytest.param("cluster alone", marks=pytest.mark.long),
     ],
 )
-def test_random_changes_keep_every_table_equal_to_batch(
-    harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    if path != "driver":
-        monkeypatch.setattr(refresh_module, "SMALL", -1)
-    if path == "cluster alone":  # changes that are too large to be committed and folded by the driver
-        monkeypatch.setattr(refresh_module, "DRIVER_CHANGES", -1)
-        monkeypatch.setattr(large_module, "DRIVER_CHANGES", -1)
-        monkeypatch.setattr(compaction_module, "DRIVER_CHANGES", -1)
+def test_random_changes_keep_every_table_equal_to_batch(harness: Callable[..., Harness], path: str) -> None:
     seed = 20261120
     print(f"seed {seed}")
     chance = random.Random(seed)
     warehouse = harness(LAYERS, batch_settings=True)
+    if path != "driver":
+        warehouse.limit(small=-1)
+    if path == "cluster alone":  # changes that are too large to be committed and folded by the driver
+        warehouse.limit(changes=-1)
     for step in range(2):
         for _ in range(12):
             change(warehouse.source, chance)

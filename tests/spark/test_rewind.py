@@ -104,8 +104,9 @@ def identity(request: pytest.FixtureRequest) -> bool:
 def test_a_chain_goes_back_and_comes_to_the_same_rows_again(
     harness: Callable[..., Harness], identity: bool, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CORRECTIONS_LIMIT", limit)
-    shop = Shop(harness({k: LAYERS[k] for k in TABLES}, full_identity=identity))
+    warehouse = harness({k: LAYERS[k] for k in TABLES}, full_identity=identity)
+    warehouse.limit(corrections=limit)
+    shop = Shop(warehouse)
     chance = random.Random(f"rewind {identity}")
     for _ in range(4):
         for _ in range(8):

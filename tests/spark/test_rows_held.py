@@ -10,10 +10,10 @@ import pytest
 from harness import Harness, layer
 from orders_chain import HOURS, LAYERS, nine_orders
 
-from headrace.engine.backfill import held_rows as rows_held
 from headrace.engine.backfill.held_rows import held_rows, warm_heads
 from headrace.engine.rows.batch_rows import batch_rows
 from headrace.engine.table.table import Table
+from headrace.spec.partitions.label_range import LabelRange
 
 CHAIN = {k: LAYERS[k] for k in ("dwd/paid", "dwd/cities", "dws/by_user", "dws/events", "dws/active")}
 LABEL = "date_format(at, 'yyyyMMddHH')"
@@ -53,24 +53,21 @@ TIMED = {
         partitioned=False,
     ),
 }
-RANGES: list[tuple[str | None, str | None, frozenset[str] | None]] = [
-    (None, None, None),
-    (HOURS[1], HOURS[2], None),
-    (HOURS[0], HOURS[2], frozenset({HOURS[0], HOURS[2]})),
-    ("0001010100", "9999123123", None),
+RANGES = [
+    None,
+    LabelRange(HOURS[1], HOURS[2]),
+    LabelRange.exactly({HOURS[0], HOURS[2]}),
+    LabelRange("0001010100", "9999123123"),
 ]
 
 
-def counted(made: Harness, table: Table, held: Any, span: Any) -> Counter[tuple[Any, ...]]:
-    start, end, only = span
+def counted(made: Harness, table: Table, held: Any, labels: LabelRange | None) -> Counter[tuple[Any, ...]]:
     rows = batch_rows(
         made.sessions.batch,
         made.registry,
         table,
         table.reached,
-        start=start,
-        end=end,
-        only=only,
+        labels=labels,
         held=held,
     ).toArrow()
     return Counter(zip(*(rows.column(n).to_pylist() for n in table.store.schema.stored_names), strict=True))
@@ -88,11 +85,11 @@ def test_the_driver_has_what_spark_reads(harness: Callable[..., Harness], layers
     full = 0
     for table in made.derived:
         heads = warm_heads(made.registry, table)
-        for span in RANGES:
-            held = held_rows(made.registry, table, heads, table.reached, *span)
+        for labels in RANGES:
+            held = held_rows(made.registry, table, heads, table.reached, labels)
             assert held is not None
-            read = counted(made, table, None, span)
-            assert counted(made, table, held, span) == read, (table.name, span)
+            read = counted(made, table, None, labels)
+            assert counted(made, table, held, labels) == read, (table.name, labels)
             full += len(read)
     assert full > 50
 
@@ -103,7 +100,7 @@ def test_only_the_rows_of_the_range_are_taken(harness: Callable[..., Harness]) -
     for name in ("dwd.paid", "dwd.labelled", "dws.hourly", "dws.wall", "dwd.cities"):
         table = made.table(name)
         heads = warm_heads(made.registry, table)
-        held = held_rows(made.registry, table, heads, table.reached, HOURS[1], HOURS[1], None)
+        held = held_rows(made.registry, table, heads, table.reached, LabelRange(HOURS[1], HOURS[1]))
         assert held is not None
         taken[name] = [rows.num_rows for rows in held]
     assert taken == {
@@ -118,18 +115,20 @@ def test_only_the_rows_of_the_range_are_taken(harness: Callable[..., Harness]) -
 def test_spark_reads_the_time_of_the_labels_alone(harness: Callable[..., Harness]) -> None:
     made = nine_orders(harness(TIMED, batch_settings=True), compacted=True)
     table = made.table("dwd.labelled")
-    rows = batch_rows(made.sessions.batch, made.registry, table, table.reached, start=HOURS[0], end=HOURS[0])
+    rows = batch_rows(
+        made.sessions.batch, made.registry, table, table.reached, labels=LabelRange(HOURS[0], HOURS[0])
+    )
     plan = rows._jdf.queryExecution().executedPlan().toString()
     assert "GreaterThanOrEqual(at,2026-11-20" in plan and "LessThan(at,2026-11-20" in plan
 
 
 def test_what_spark_must_read(harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch) -> None:
     made = nine_orders(harness(CHAIN, batch_settings=True), compacted=True)
-    table, span = made.table("dwd.paid"), (HOURS[0], HOURS[1], None)
+    table, labels = made.table("dwd.paid"), LabelRange(HOURS[0], HOURS[1])
     heads, reached = warm_heads(made.registry, table), table.reached
-    assert held_rows(made.registry, table, dict.fromkeys(heads), reached, *span) is None  # not warm
+    assert held_rows(made.registry, table, dict.fromkeys(heads), reached, labels) is None  # not warm
     older = {name: version - 1 for name, version in reached.items()}
-    assert held_rows(made.registry, table, heads, older, *span) is None
-    monkeypatch.setattr(rows_held, "FEW_ROWS", 5)  # six in the range
-    assert held_rows(made.registry, table, heads, reached, *span) is None
-    assert held_rows(made.registry, table, heads, reached, HOURS[0], HOURS[0], None) is not None
+    assert held_rows(made.registry, table, heads, older, labels) is None
+    made.limit(range_rows=5)  # six in the range
+    assert held_rows(made.registry, table, heads, reached, labels) is None
+    assert held_rows(made.registry, table, heads, reached, LabelRange(HOURS[0], HOURS[0])) is not None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from harness import Harness, layer
 
-from headrace.engine.refresh import refresh as refresh_module
+from headrace.engine.refresh.strategies.executors import EXECUTORS, Executor
+from headrace.engine.refresh.work import Work
 from headrace.errors import SpecError
 from headrace.planner.strategies import Full
 
@@ -24,13 +26,13 @@ HOUR = "2026112010"
 def full_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the tables whose whole query ran, in order."""
     ran: list[str] = []
-    whole = refresh_module.cluster.full_changes
+    whole = EXECUTORS[Full].on_spark
 
-    def counted(spark, table, current, *, empty):  # type: ignore[no-untyped-def]
-        ran.append(str(table.name))
-        return whole(spark, table, current, empty=empty)
+    def counted(work: Work, *rest: Any) -> Any:
+        ran.append(str(work.table.name))
+        return whole(work, *rest)
 
-    monkeypatch.setattr(refresh_module.cluster, "full_changes", counted)
+    monkeypatch.setitem(EXECUTORS, Full, Executor(counted))
     return ran
 
 

@@ -149,9 +149,9 @@ def test_random_changes_are_added_exactly(
     names = [name.replace("/", ".") for name in layers]
     for step in range(4 if path == "driver" else 2):
         if path != "driver" and step == 1:  # the first load is FULL
-            monkeypatch.setattr(refresh_module, "SMALL", -1)
+            made.limit(small=-1)
             if path == "cluster":
-                monkeypatch.setattr(refresh_module, "DRIVER_CHANGES", -1)
+                made.limit(changes=-1)
         for _ in range(10):
             change(made.source, chance)
         follow(made)

@@ -33,6 +33,7 @@ from headrace.results import (
     WorkflowStatus,
 )
 from headrace.spec.alteration import Property
+from headrace.spec.partitions.label_range import LabelRange
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -52,26 +53,23 @@ class WarehouseApi(Protocol):
     def status(self) -> list[TableStatus]: ...
     def explain(self, table: str, *, history: bool = False) -> Explanation: ...
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table: ...
-    def refresh(
-        self, table: str, start: str | None, end: str | None, *, progress: Progress
-    ) -> RefreshResult: ...
+    def refresh(self, table: str, labels: LabelRange | None, *, progress: Progress) -> RefreshResult: ...
     def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult: ...
     def workflows(self) -> list[WorkflowStatus]: ...
     def cascade(
-        self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
+        self, table: str, labels: LabelRange | None, *, dry_run: bool = False, progress: Progress
     ) -> CascadeResult: ...
     def verify(
         self,
         tables: list[str] | None,
+        labels: LabelRange | None = None,
         *,
-        start: str | None = None,
-        end: str | None = None,
         source: bool = True,
         repair: bool = False,
         progress: Progress,
     ) -> list[ParityResult]: ...
     def check(
-        self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
+        self, table: str, labels: LabelRange | None = None, *, progress: Progress
     ) -> list[ConstraintResult]: ...
     def suspend(self, table: str) -> None: ...
     def alter(self, table: str, what: Property, value: str | None, /) -> AlterResult: ...
@@ -215,10 +213,11 @@ def _load(warehouse: WarehouseApi, statement: s.LoadSource, progress: Progress) 
 
 
 def _refresh(warehouse: WarehouseApi, statement: s.Refresh, progress: Progress) -> Any:
-    start, end = _ends(statement.labels)
     if statement.cascade:
-        return warehouse.cascade(statement.table, start, end, dry_run=statement.dry_run, progress=progress)
-    return warehouse.refresh(statement.table, start, end, progress=progress)
+        return warehouse.cascade(
+            statement.table, statement.labels, dry_run=statement.dry_run, progress=progress
+        )
+    return warehouse.refresh(statement.table, statement.labels, progress=progress)
 
 
 def _refresh_new(warehouse: WarehouseApi, statement: s.RefreshNew, progress: Progress) -> Any:
@@ -226,11 +225,9 @@ def _refresh_new(warehouse: WarehouseApi, statement: s.RefreshNew, progress: Pro
 
 
 def _verify(warehouse: WarehouseApi, statement: s.Verify, progress: Progress) -> Any:
-    start, end = _ends(statement.labels)
     return warehouse.verify(
         list(statement.tables) or None,
-        start=start,
-        end=end,
+        statement.labels,
         source=statement.source,
         repair=statement.repair,
         progress=progress,
@@ -238,12 +235,7 @@ def _verify(warehouse: WarehouseApi, statement: s.Verify, progress: Progress) ->
 
 
 def _check(warehouse: WarehouseApi, statement: s.Check, progress: Progress) -> Any:
-    start, end = _ends(statement.labels)
-    return warehouse.check(statement.table, start=start, end=end, progress=progress)
-
-
-def _ends(labels: s.Labels | None) -> tuple[str, str] | tuple[None, None]:
-    return (labels.start, labels.end) if labels else (None, None)
+    return warehouse.check(statement.table, statement.labels, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -300,7 +292,7 @@ def execute(warehouse: WarehouseApi, statement: s.ParsedStatement, progress: Pro
 
 def check_labels(statement: s.ParsedStatement, project: Project) -> None:
     """Refuse partition labels that the tables' formats do not allow, before anything runs."""
-    labels: s.Labels | None = getattr(statement, "labels", None)
+    labels: LabelRange | None = getattr(statement, "labels", None)
     if labels is None:
         return
     from headrace.spec.partitions.labels import label_range
@@ -316,4 +308,4 @@ def check_labels(statement: s.ParsedStatement, project: Project) -> None:
         case _:
             return
     for name in tables:
-        label_range(project.table(name), labels.start, labels.end)
+        label_range(project.table(name), labels)

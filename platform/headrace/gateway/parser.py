@@ -24,7 +24,6 @@ from headrace.gateway.statements import (
     Drop,
     DropReader,
     Explain,
-    Labels,
     LoadSource,
     ParsedStatement,
     Refresh,
@@ -45,6 +44,7 @@ from headrace.gateway.statements import (
 from headrace.results import Start
 from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, Property, freshness_text
 from headrace.spec.model import RefreshMode
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.syntax.interval import UNITS, NoInterval, interval
 
 READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -306,7 +306,7 @@ class _Parser:
             name += "." + self.cursor.name("the rest of a table name")[0]
         return name, first
 
-    def _partition(self, tables: tuple[str, ...]) -> Labels | None:
+    def _partition(self, tables: tuple[str, ...]) -> LabelRange | None:
         """`PARTITION (column = 'A')` or `PARTITION (column BETWEEN 'A' AND 'B')`, where it follows."""
         start = self.cursor.peek()
         if not self.cursor.accept("PARTITION"):
@@ -326,11 +326,11 @@ class _Parser:
             )
         if self.cursor.keyword(("=", "BETWEEN")) == "=":
             label = self.cursor.string("a partition label in quotes")
-            labels = Labels(label, label)
+            labels = LabelRange(label, label)
         else:
             low = self.cursor.string("a partition label in quotes")
             self.cursor.keywords("AND")
-            labels = Labels(low, self.cursor.string("a partition label in quotes"))
+            labels = LabelRange(low, self.cursor.string("a partition label in quotes"))
         self.cursor.keywords(")")
         return labels
 

@@ -7,14 +7,7 @@ from datetime import datetime
 
 from headrace.results import Start
 from headrace.spec.alteration import Property
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Partition labels, both ends included."""
-
-    start: str
-    end: str
+from headrace.spec.partitions.label_range import LabelRange
 
 
 @dataclass(frozen=True)
@@ -135,7 +128,7 @@ class Refresh:
     """`labels` is None for a table without partitions. A `dry_run` of a cascade only says what it will do."""
 
     table: str
-    labels: Labels | None
+    labels: LabelRange | None
     cascade: bool = False
     dry_run: bool = False
 
@@ -158,7 +151,7 @@ class Verify:
     """No `tables` means all of them. `repair`: what differs is computed and compared again."""
 
     tables: tuple[str, ...]
-    labels: Labels | None
+    labels: LabelRange | None
     source: bool
     repair: bool = False
 
@@ -166,7 +159,7 @@ class Verify:
 @dataclass(frozen=True)
 class Check:
     table: str
-    labels: Labels | None
+    labels: LabelRange | None
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import dagster as dg
 from headrace.errors import HeadraceError
 from headrace.orchestration import statements
 from headrace.orchestration.gateway import GatewayResource, run_statement
-from headrace.orchestration.statements import LabelRange
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 
 if TYPE_CHECKING:
     from headrace.gateway.client import GatewayClient

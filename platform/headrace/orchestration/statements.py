@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headrace.spec.model import TableSpec
-
-
-@dataclass(frozen=True)
-class LabelRange:
-    """Partition labels, both ends included."""
-
-    start: str
-    end: str
+from headrace.spec.partitions.label_range import LabelRange
 
 
 def refresh(spec: TableSpec, labels: LabelRange | None) -> str:

@@ -21,9 +21,9 @@ from headrace.errors import HeadraceError
 from headrace.orchestration.assets import rows_by_label
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions
-from headrace.orchestration.statements import LabelRange
 from headrace.results import CompletePartition, TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 
 INTERVAL_SECONDS = 30
 MOST_EVENTS = 500  # a tick: the daemon stores them one by one

@@ -8,7 +8,8 @@ from headrace.errors import Location, SpecError
 from headrace.planner.plan import Plan
 from headrace.planner.sql.extract import Upstream, extract
 from headrace.planner.sql.facts import Refusal
-from headrace.planner.strategies import MATCHERS, Full, Row, Strategy, TopN, top_n
+from headrace.planner.strategies import Full, Row, Strategy, TopN, top_n
+from headrace.planner.strategies.matchers import MATCHERS
 from headrace.planner.strategies.partitions import partition_map
 from headrace.spec.model import RefreshPolicy, TableSpec
 

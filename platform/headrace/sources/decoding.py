@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from headrace.sources.envelope import UNAVAILABLE
 from headrace.sources.postgres import SourceSchema
-from headrace.sources.types import SourceColumn
+from headrace.sources.types import UNSENT_MARKS, SourceColumn
 
 BLOCK_BYTES = 4 << 20
 
@@ -57,8 +56,8 @@ def decode(messages: pa.Table, source: SourceSchema) -> pa.Table:
     messages = messages.filter(pc.is_valid(messages.column("value")))
     if not messages.num_rows:
         raise Undecodable("there are no events")
-    if pc.any(pc.match_substring(messages.column("value"), UNAVAILABLE)).as_py():
-        raise Undecodable("a value that was not sent")
+    if any(pc.any(pc.match_substring(messages.column("value"), mark)).as_py() for mark in UNSENT_MARKS):
+        raise Undecodable("a value that may not have been sent")
     parsed = _parsed(messages.column("value"), {"after": _image(source)})
     op = parsed.column("op")
     if messages.column("key").null_count or not pc.all(pc.is_in(op, pa.array(_OPS))).as_py():

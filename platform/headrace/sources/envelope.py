@@ -6,7 +6,7 @@ one image that counts is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 ENVELOPE = (
@@ -17,11 +17,6 @@ ENVELOPE = (
 
 LAST_READ = ("last_in_data_collection", "last")
 """`source.snapshot` of the last row that Debezium's snapshot reads of a table."""
-
-UNAVAILABLE = "__debezium_unavailable_value"
-"""What stands for a large value that did not change, where before images are not complete."""
-
-_IMAGES = {"c", "r", "u", "d"}
 
 
 @dataclass(frozen=True)
@@ -47,17 +42,63 @@ class Event:
 
     def fault(self) -> str | None:
         """Why this message cannot be applied, or None."""
-        if self.key is None:
-            return "the message has no key"
-        if self.op is None:
-            return "the value is not a Debezium change event (not JSON, or without `op`)"
-        if self.op not in _IMAGES:
-            return f"unknown operation `{self.op}`"
-        if self.op == "d" and self.before is None:
-            return "a delete without a before image"
-        if self.op != "d" and self.after is None:
-            return f"operation `{self.op}` without an after image"
+        for rule in FAULTS:
+            if rule.holds(self):
+                return rule.reason.replace(OPERATION, f"`{self.op}`")
         return None
+
+
+OPERATION = "<operation>"
+"""What a reason says in place of the message's operation."""
+
+
+@dataclass(frozen=True)
+class FaultRule:
+    """Why a message cannot be applied, asked of one event and of Spark's rows.
+
+    Args:
+        sql: over the columns of `Event`; NULL or true or false.
+    """
+
+    reason: str
+    holds: Callable[[Event], bool]
+    sql: str
+
+
+FAULTS = (
+    FaultRule("the message has no key", lambda e: e.key is None, "key IS NULL"),
+    FaultRule(
+        "the value is not a Debezium change event (not JSON, or without `op`)",
+        lambda e: e.op is None,
+        "op IS NULL",
+    ),
+    FaultRule(
+        f"unknown operation {OPERATION}",
+        lambda e: e.op not in ("c", "r", "u", "d", "t"),
+        "op NOT IN ('c', 'r', 'u', 'd', 't')",
+    ),
+    FaultRule(
+        "a delete without a before image",
+        lambda e: e.op == "d" and e.before is None,
+        "op = 'd' AND before IS NULL",
+    ),
+    FaultRule(
+        f"operation {OPERATION} without an after image",
+        lambda e: e.op in ("c", "r", "u") and e.after is None,
+        "op IN ('c', 'r', 'u') AND after IS NULL",
+    ),
+)
+"""In the order in which they are asked; a tombstone has none."""
+
+
+def fault_sql() -> str:
+    """A Spark SQL expression for `Event.fault`, over columns as its attributes."""
+    asked = []
+    for rule in FAULTS:
+        before, _, after = rule.reason.partition(OPERATION)
+        says = f"concat('{before}`', op, '`{after}')" if OPERATION in rule.reason else f"'{rule.reason}'"
+        asked.append(f"WHEN {rule.sql} THEN {says}")
+    return f"CASE WHEN value IS NULL THEN NULL {' '.join(asked)} END"
 
 
 def sequence(generation: int, lsn: int) -> str:

@@ -6,8 +6,16 @@ The connector settings this relies on: `decimal.handling.mode=string`, `time.pre
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+
+_UNSENT = "__debezium_unavailable_value"
+_UNSENT_BASE64 = base64.b64encode(_UNSENT.encode()).decode()
+UNSENT_MARKS = (_UNSENT, _UNSENT_BASE64)
+"""Texts of which a message that lacks a large value holds one; others may, too. See `SourceColumn.unsent`."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,13 @@ class SourceColumn:
     decode: str = "{}"
     select: str = "{}"
     type: str = ""
+
+    @property
+    def unsent(self) -> str:
+        """How the JSON value reads, as text, where PostgreSQL did not send it because it did not change."""
+        if self.spark == "binary":
+            return _UNSENT_BASE64
+        return f'["{_UNSENT}"]' if self.type.endswith("[]") else _UNSENT
 
 
 _PLAIN = {
@@ -73,3 +88,35 @@ def _mapping(name: str, type_name: str) -> SourceColumn:
     if type_name.startswith("time") and type_name.endswith("without time zone"):
         return SourceColumn(name, "bigint", "bigint", select="(extract(epoch from {}) * 1000000)::bigint")
     return SourceColumn(name, "string", "string", select="{}::text")
+
+
+def unsent_column(columns: Iterable[SourceColumn], image: str) -> str | None:
+    """The first column whose value the image lacks, because PostgreSQL did not send what did not change.
+
+    Args:
+        image: JSON text of a row after a change.
+    """
+    if not any(mark in image for mark in UNSENT_MARKS):
+        return None
+    values = json.loads(image)
+    for column in columns:
+        value = values.get(column.name)
+        text = json.dumps(value, separators=(",", ":")) if isinstance(value, list) else value
+        if text == column.unsent:
+            return column.name
+    return None
+
+
+def unsent_sql(columns: Iterable[SourceColumn], image: str) -> str:
+    """A Spark SQL expression for `unsent_column`; `image` names the column with the JSON text."""
+    marked = " OR ".join(f"contains({image}, '{mark}')" for mark in UNSENT_MARKS)
+    values = f"from_json({image}, 'map<string,string>')"
+    asked = " ".join(
+        f"WHEN {values}[{_text(c.name)}] = {_text(c.unsent)} THEN {_text(c.name)}" for c in columns
+    )
+    return f"CASE WHEN {marked} THEN CASE {asked} END END"
+
+
+def _text(value: str) -> str:
+    """A Spark SQL string literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -43,6 +43,7 @@ from headrace.services.scratch import free_ports
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
 from headrace.spec.edit import Edit
+from headrace.spec.partitions.label_range import LabelRange
 
 PATIENCE = 60.0
 """Seconds after which a test that waits for a condition fails."""
@@ -142,7 +143,8 @@ class FakeWarehouse:
         self.calls.append(("select", sql))
         return self.on_select(sql) if self.on_select else self.rows
 
-    def refresh(self, table: str, start: str | None, end: str | None, *, progress: Progress) -> RefreshResult:
+    def refresh(self, table: str, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:
+        start, end = (labels.start, labels.end) if labels else (None, None)
         self.calls.append(("refresh", table, start, end))
         progress.on_cancel(self.go_on.set)
         progress.report("recomputing", 1, 2)
@@ -193,10 +195,10 @@ class FakeWarehouse:
         ]
 
     def cascade(
-        self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
+        self, table: str, labels: LabelRange | None, *, dry_run: bool = False, progress: Progress
     ) -> CascadeResult:
+        start, end = ends = (labels.start, labels.end) if labels else ("", "")
         self.calls.append(("cascade", table, start, end, dry_run))
-        ends = (start or "", end or "")
         parts = [("stg.orders", *ends, "the range to refresh"), ("dwd.all", "", "", "a join")]
         found = [
             CascadeTable(
@@ -207,25 +209,24 @@ class FakeWarehouse:
         if not dry_run:
             for told in found:
                 told.proof = [p.model_copy(update={"table": told.table}) for p in self.parity]
-        return CascadeResult(table=table, start=start or "", end=end or "", dry_run=dry_run, tables=found)
+        return CascadeResult(table=table, start=start, end=end, dry_run=dry_run, tables=found)
 
     def verify(
         self,
         tables: list[str] | None,
+        labels: LabelRange | None = None,
         *,
-        start: str | None = None,
-        end: str | None = None,
         source: bool = True,
         repair: bool = False,
         progress: Progress,
     ) -> list[ParityResult]:
-        self.calls.append(("verify", tables, start, end, source, *(["repair"] if repair else [])))
+        self.calls.append(("verify", tables, labels, source, *(["repair"] if repair else [])))
         return self.parity
 
     def check(
-        self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
+        self, table: str, labels: LabelRange | None = None, *, progress: Progress
     ) -> list[ConstraintResult]:
-        self.calls.append(("check", table, start, end))
+        self.calls.append(("check", table, labels))
         return self.constraints
 
     def alter(self, table: str, what: str, value: str | None) -> AlterResult:

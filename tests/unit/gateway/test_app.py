@@ -23,6 +23,7 @@ from headrace.gateway.client import (
 )
 from headrace.results import Statement
 from headrace.settings import Settings
+from headrace.spec.partitions.label_range import LabelRange
 
 REFRESH = (
     "ALTER MATERIALIZED TABLE stg.orders REFRESH PARTITION (logdate BETWEEN '2024010100' AND '2024010101')"
@@ -110,12 +111,12 @@ def test_a_result_of_many_batches_and_an_empty_one(client: GatewayClient, gatewa
 @pytest.mark.parametrize(
     ("sql", "called"),
     [
-        ("VERIFY", ("verify", None, None, None, True)),
+        ("VERIFY", ("verify", None, None, True)),
         (
             "VERIFY stg.orders PARTITION (logdate = '2024010100') WITHOUT SOURCE",
-            ("verify", ["stg.orders"], "2024010100", "2024010100", False),
+            ("verify", ["stg.orders"], LabelRange("2024010100", "2024010100"), False),
         ),
-        ("CHECK stg.users", ("check", "stg.users", None, None)),
+        ("CHECK stg.users", ("check", "stg.users", None)),
         ("ALTER MATERIALIZED TABLE stg.users SUSPEND", ("suspend", "stg.users")),
         ("ALTER MATERIALIZED TABLE stg.users RESUME", ("resume", "stg.users")),
         ("ALTER MATERIALIZED TABLE stg.orders RESET IMMUTABLE", ("immutable", "stg.orders", None)),

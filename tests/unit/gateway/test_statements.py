@@ -9,9 +9,10 @@ import pytest
 from headrace.gateway import statements as s
 from headrace.gateway.cursor import StatementError
 from headrace.gateway.parser import parse
+from headrace.spec.partitions.label_range import LabelRange
 
 TABLES = {"stg.users": None, "stg.orders": "logdate", "dwd.orders": "logdate", "dws.user_hour": "logdate"}
-DAY = s.Labels("2024010100", "2024010123")
+DAY = LabelRange("2024010100", "2024010123")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ DAY = s.Labels("2024010100", "2024010123")
         ),
         (
             "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION (logdate = '2024010100')",
-            s.Refresh("dws.user_hour", s.Labels("2024010100", "2024010100")),
+            s.Refresh("dws.user_hour", LabelRange("2024010100", "2024010100")),
         ),
         (
             "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION "
@@ -60,7 +61,7 @@ DAY = s.Labels("2024010100", "2024010123")
         ),
         (
             "ALTER MATERIALIZED TABLE dws.user_hour REFRESH PARTITION (logdate = 'x') CASCADE",
-            s.Refresh("dws.user_hour", s.Labels("x", "x"), cascade=True),
+            s.Refresh("dws.user_hour", LabelRange("x", "x"), cascade=True),
         ),
         (
             "ALTER MATERIALIZED TABLE dws.user_hour REFRESH ALL CASCADE DRY RUN",
@@ -124,11 +125,11 @@ DAY = s.Labels("2024010100", "2024010123")
         ("VERIFY REPAIR", s.Verify((), None, True, repair=True)),
         (
             "VERIFY dwd.orders PARTITION (logdate = 'x') WITHOUT SOURCE REPAIR",
-            s.Verify(("dwd.orders",), s.Labels("x", "x"), False, repair=True),
+            s.Verify(("dwd.orders",), LabelRange("x", "x"), False, repair=True),
         ),
-        ("VERIFY PARTITION (logdate = 'x')", s.Verify((), s.Labels("x", "x"), True)),
+        ("VERIFY PARTITION (logdate = 'x')", s.Verify((), LabelRange("x", "x"), True)),
         ("CHECK stg.users", s.Check("stg.users", None)),
-        ("CHECK dwd.orders PARTITION (logdate = 'x')", s.Check("dwd.orders", s.Labels("x", "x"))),
+        ("CHECK dwd.orders PARTITION (logdate = 'x')", s.Check("dwd.orders", LabelRange("x", "x"))),
         ("LOAD SOURCE shop", s.LoadSource("shop")),
         ("CHANGES dwd.orders", s.Changes("dwd.orders")),
         ("CHANGES dwd.orders FROM SNAPSHOT", s.Changes("dwd.orders", "SNAPSHOT")),

@@ -14,10 +14,10 @@ from headrace.orchestration.build import build_definitions
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.lineage import asset_key
 from headrace.orchestration.partitions import partitions_of
-from headrace.orchestration.statements import LabelRange
 from headrace.orchestration.streams import MOST_EVENTS, Report, Seen
 from headrace.results import CompletePartition, TableStatus
 from headrace.spec import TableSpec, load_project
+from headrace.spec.partitions.label_range import LabelRange
 
 NOW = datetime(2026, 11, 20, 13, 30, tzinfo=UTC)
 

@@ -83,6 +83,7 @@ def partition_clause(
             "pass both --start and --end; they are partition labels, and the same for one partition"
         )
     from headrace.spec import load_project
+    from headrace.spec.partitions.label_range import LabelRange
     from headrace.spec.partitions.labels import label_range
 
     project = load_project(directory)
@@ -98,5 +99,5 @@ def partition_clause(
     if len(columns) > 1:
         raise UsageError(f"the partition columns differ ({', '.join(map(str, columns))}): name fewer tables")
     for spec in partitioned:
-        label_range(spec, start, end)
+        label_range(spec, LabelRange(start, end))
     return f" PARTITION ({columns[0]} BETWEEN '{start}' AND '{end}')"

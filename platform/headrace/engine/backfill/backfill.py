@@ -20,17 +20,18 @@ from headrace.engine.backfill.held_rows import held_rows, warm_heads
 from headrace.engine.backfill.overwrite import overwrite
 from headrace.engine.backfill.rebuild import rebuild
 from headrace.engine.compaction.compaction import compact
-from headrace.engine.refresh.strategies.cluster import check_changes
+from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.rows.diff import count_kinds
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.immutable import mutable_range, nothing_left, refuse
 from headrace.engine.table.offline_bound import check_written, through_after
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import RefreshResult
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import label_range
 from headrace.store.frames import local
 from headrace.store.record.commits import Commit, of_version
@@ -40,18 +41,13 @@ from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, STREAM, UPDATE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-CORRECTIONS_LIMIT = 200_000
-"""Correcting rows that one backfill brings through the driver; more are committed by a Spark job."""
-
 
 def backfill(
     sessions: Sessions,
     registry: Registry,
     table: Table,
-    start: str | None,
-    end: str | None,
+    labels: LabelRange | None,
     *,
-    only: frozenset[str] | None = None,
     expected: DataFrame | None = None,
     version: int | None = None,
     offsets: Offsets | None = None,
@@ -61,13 +57,12 @@ def backfill(
     run_id: str,
     progress: Progress,
 ) -> RefreshResult:
-    """Recompute the inclusive range (everything where None) and overwrite its partitions.
+    """Recompute a range (everything where None) and overwrite its partitions.
 
     Immutable partitions are left out of it, and in a table that the batch alone writes those that it has not
     written yet.
 
     Args:
-        only: labels within the range: no other partition is compared or written.
         expected: what the range should hold at `version`; by default the table's SQL at its frontier.
         version: the changelog version that `expected` belongs to.
         offsets: of a stg table that rests: where its topic goes on after `expected`.
@@ -96,31 +91,29 @@ def backfill(
         commit, reached, head = table.store.commit, table.reached, table.warm_head()
         heads = warm_heads(registry, table) if expected is None else {}
     now = frontier
-    if start is None and expected is None and frontier is None:
+    if labels is None and expected is None and frontier is None:
         now = _restart(registry, table)
     frontier = now or reached
     moves = immutable_before is not None or complete_through is not None
-    if not moves and (done := nothing_left(table, start, end)) is not None:
+    if not moves and (done := nothing_left(table, labels)) is not None:
         return done
-    through = through_after(table, start, complete_through)
+    through = through_after(table, labels, complete_through)
     bound = commit.immutable_before if immutable_before is None else immutable_before
-    start, end = mutable_range(table, bound, start, end)
+    labels = mutable_range(table, bound, labels)
     at = commit.version if version is None else version
-    progress.report(f"{table.name}: running the query for {start or 'everything'} … {end or ''}".rstrip(" …"))
+    progress.report(f"{table.name}: running the query for {labels or 'everything'}")
     if expected is None:
         expected = batch_rows(
             spark,
             registry,
             table,
             frontier,
-            start=start,
-            end=end,
-            only=only,
+            labels=labels,
             complete_through=through,
-            held=held_rows(registry, table, heads, frontier, start, end, only),
+            held=held_rows(registry, table, heads, frontier, labels),
         )
     else:
-        expected = in_range(complete(expected, table, through), table, start, end, only)
+        expected = in_range(complete(expected, table, through), table, labels)
     with Persisted() as persist:
         # What the batch writes as the table's only writer is no correction to those that read it.
         origin = BACKFILL if complete_through is None else STREAM
@@ -140,24 +133,22 @@ def backfill(
             immutable_before=immutable_before,
         )
         changes: pa.Table | DataFrame
-        if (few := few_corrections(spark, table, head, at, expected, start, end, only)) is not None:
+        if (few := few_corrections(spark, table, head, at, expected, labels)) is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
         else:
             held = table.store.frame(spark, version=at)
-            changes = once(
-                corrections(table, held, expected, start, end, persist, only), expected, table, persist
-            )
+            changes = once(corrections(table, held, expected, labels, persist), expected, table, persist)
             check_changes(changes, table)
             count = changes.count()
             rows = held.select(*table.store.schema.key).distinct().count() if count else 0
         progress.report(f"{table.name}: {count} correcting rows")
         counts = work.commit(changes, count, work.miscounted(rows) if count else 0)
     progress.report(f"{table.name}: overwriting the partitions")
-    partitions, rows = overwrite(spark, table, start, end, only, run_id=run_id)
+    partitions, rows = overwrite(spark, table, labels, run_id=run_id)
     return RefreshResult(
         table=str(table.name),
-        start=start or "",
-        end=min(end, through) if end and through else end or "",
+        start=labels.start if labels else "",
+        end=labels.clip(last=through).end if labels else "",
         partitions=partitions,
         rows=rows,
         inserted=counts[INSERT],
@@ -211,7 +202,7 @@ class _Correction:
             if moved:
                 changes = self._renewed(self._frame(changes), head)
             record = self._record(head)
-            if count > CORRECTIONS_LIMIT:
+            if count > self.table.limits.corrections:
                 changes = changes if isinstance(changes, pa.Table) else self.persist(changes)
                 counts = count_kinds(changes)
                 store.append_large(changes, record, origin=origin, kinds=counts, miscounted=miscounted)
@@ -234,7 +225,7 @@ class _Correction:
         """The corrections as they are needed at the stream's present version."""
         store, spark = self.table.store, self.sessions.batch
         key = list(store.schema.key)
-        if self.table.spec.source is not None:
+        if is_stg(self.table):
             # What the source said since is right, deletes of rows that were lost too.
             since = store.changelog.frame(spark, self.at, head.version, tombstones=True)
             return changes.join(since.select(*key).distinct(), key, "left_anti")
@@ -246,7 +237,7 @@ class _Correction:
         )
         wanted = by_key(rows, wrong)
         held = by_key(store.frame(spark, version=head.version), wrong)
-        changes = corrections(self.table, held, wanted, None, None, self.persist)
+        changes = corrections(self.table, held, wanted, None, self.persist)
         changes = once(changes, wanted, self.table, self.persist)
         check_changes(changes, self.table)
         return changes
@@ -270,7 +261,7 @@ class _Correction:
         )
 
 
-def check_range(table: Table, start: str | None, end: str | None) -> None:
+def check_range(table: Table, labels: LabelRange | None) -> None:
     """Refuse labels of the wrong format, what the batch has not written yet where it writes alone, and a part
     of a table whose text is a new one.
 
@@ -279,12 +270,12 @@ def check_range(table: Table, start: str | None, end: str | None) -> None:
         TerminalError: all of it is immutable or not complete, or only the whole table can follow its new
             text.
     """
-    if start is not None and end is not None:
-        label_range(table.spec, start, end)
-    check_written(table, start)
-    if start is None or end is None:
+    if labels is not None:
+        label_range(table.spec, labels)
+    check_written(table, labels)
+    if labels is None:
         return
-    refuse(table, end)
+    refuse(table, labels.end)
     if table.store.version and table.store.commit.template != table.template:
         raise TerminalError(
             f"the definition of `{table.name}` changed since version {table.store.version}: a part of it "

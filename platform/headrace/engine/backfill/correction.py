@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.rows.diff import diff_frame
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Table
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -20,10 +20,8 @@ def corrections(
     table: Table,
     held: DataFrame,
     expected: DataFrame,
-    start: str | None,
-    end: str | None,
+    labels: LabelRange | None,
     persist: Persisted,
-    only: Collection[str] | None = None,
 ) -> DataFrame:
     """The changes that turn the held rows of a range into the expected ones, kept.
 
@@ -37,15 +35,15 @@ def corrections(
         Stored columns and `_kind`.
     """
     schema = table.store.schema
-    actual = in_range(held, table, start, end, only)
+    actual = in_range(held, table, labels)
     wanted = _sequenced(expected, actual, table)
     changes = persist(diff_frame(actual, wanted, schema))
-    if start is None or end is None or schema.partition is None or schema.partition in schema.key:
+    if labels is None or schema.partition is None or schema.partition in schema.key:
         return changes
     single = changes.where(changes[KIND].isin(INSERT, DELETE))
     if single.isEmpty():
         return changes
-    outside = persist(by_key(_beyond(held, table, start, end, only), single.select(*schema.key).distinct()))
+    outside = persist(by_key(_beyond(held, table, labels), single.select(*schema.key).distinct()))
     if outside.isEmpty():
         return changes
     coming = single.where(single[KIND] == INSERT).select(*schema.key)
@@ -81,13 +79,13 @@ def by_key(rows: DataFrame, keys: DataFrame) -> DataFrame:
     return rows.alias("r").join(keys.alias("k"), condition, "left_semi")
 
 
-def _beyond(rows: DataFrame, table: Table, start: str, end: str, only: Collection[str] | None) -> DataFrame:
+def _beyond(rows: DataFrame, table: Table, labels: LabelRange) -> DataFrame:
     """The rows that `in_range` leaves out, those without a label too."""
     from pyspark.sql import functions as F
 
     column = rows[table.store.schema.partition or ""]
-    inside = (column >= start) & (column <= end)
-    inside = inside if only is None else inside & column.isin(sorted(only))
+    inside = (column >= labels.start) & (column <= labels.end)
+    inside = inside if labels.only is None else inside & column.isin(sorted(labels.only))
     return rows.where(~F.coalesce(inside, F.lit(False)))
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.backfill.held_rows import FEW_ROWS
-from headrace.engine.backfill.overwrite import labels_between
 from headrace.engine.compaction.compaction import live_rows
-from headrace.engine.refresh.strategies.cluster import check_constraints
+from headrace.engine.refresh.constraints import check_constraints
 from headrace.engine.rows.diff import check_unique, diff_many
 from headrace.engine.table.table import Table
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.frames import local
 from headrace.store.live.head import Head
 from headrace.store.live.lookup import include, is_unique, tuples
@@ -43,9 +41,7 @@ def few_corrections(
     head: Head | None,
     version: int,
     expected: DataFrame,
-    start: str | None,
-    end: str | None,
-    only: Collection[str] | None,
+    labels: LabelRange | None,
 ) -> Few | None:
     """What must change at `version` so that the range holds the expected rows.
 
@@ -57,27 +53,26 @@ def few_corrections(
     Raises:
         ConstraintViolated: an expected row breaks a FAIL constraint or the primary key.
     """
-    schema = table.store.schema
+    schema, most = table.store.schema, table.limits.range_rows
     if head is None or head.commit.version != version:
         return None
     if schema.sequenced or not (schema.joinable and schema.comparable):
         return None
-    column, whole = schema.partition, start is None or end is None
-    labels = None
-    if column is not None and start is not None and end is not None:
-        labels = labels_between(head, column, start, end, only)
-    if head.index.count(labels) > FEW_ROWS:
+    column, inside = schema.partition, None
+    if column is not None and labels is not None:
+        inside = labels.among(head.labels(column))
+    if head.index.count(inside) > most:
         return None
-    wanted = expected.select(*schema.stored_names).limit(FEW_ROWS + 1).toArrow()
-    if wanted.num_rows > FEW_ROWS:
+    wanted = expected.select(*schema.stored_names).limit(most + 1).toArrow()
+    if wanted.num_rows > most:
         return None
-    held = live_rows(head, column, labels)
+    held = live_rows(head, column, inside)
     if not is_unique(held, schema.key):
         return None
     check_unique(wanted, schema, table=str(table.name))
     changes = diff_many(held, wanted, schema)
-    if not whole and column is not None and column not in schema.key:
-        moved = _moved(head, table, changes, held, wanted, labels or [])
+    if labels is not None and column is not None and column not in schema.key:
+        moved = _moved(head, table, changes, held, wanted, inside or [])
         if moved is None:
             return None
         changes = moved

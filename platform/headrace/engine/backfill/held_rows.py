@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 
-from headrace.engine.backfill.overwrite import labels_between
-from headrace.engine.compaction.compaction import DRIVER_ROWS
-from headrace.engine.rows.restriction import Labels, Times, restriction
+from headrace.engine.rows.restriction import Labelled, Times, restriction
 from headrace.engine.table.table import Registry, Table
 from headrace.spec.model import TableName
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.live.head import Head
-
-FEW_ROWS = 250_000
-"""Rows that a range may hold, or should hold, to be compared in the driver; and rows that it is made of."""
 
 
 def warm_heads(registry: Registry, table: Table) -> dict[TableName, Head | None]:
@@ -27,9 +23,7 @@ def held_rows(
     table: Table,
     heads: Mapping[TableName, Head | None],
     frontier: Mapping[str, int],
-    start: str | None,
-    end: str | None,
-    only: Collection[str] | None,
+    labels: LabelRange | None,
 ) -> list[pa.Table] | None:
     """The rows of each reference that the range needs, in order of appearance.
 
@@ -39,13 +33,13 @@ def held_rows(
     Returns:
         None where Spark must read them: many rows, or an upstream that is not at its version of `frontier`.
     """
-    found, left = list[pa.Table](), FEW_ROWS
+    found, left = list[pa.Table](), table.limits.range_rows
     for place, upstream in enumerate(registry.referenced(table)):
         head = heads.get(upstream.name)
         if head is None or head.commit.version != frontier.get(str(upstream.name), 0):
             return None
-        part = restriction(table, place, upstream.store.schema, start, end, only)
-        if not _fits(head, part, upstream.store.schema.partition, left):
+        part = restriction(table, place, upstream.store.schema, labels)
+        if not _fits(head, part, upstream, left):
             return None
         rows = head.read() if part is None else head.where(part.predicate())
         if (left := left - rows.num_rows) < 0:
@@ -54,9 +48,8 @@ def held_rows(
     return found
 
 
-def _fits(head: Head, part: Labels | Times | None, partition: str | None, most: int) -> bool:
+def _fits(head: Head, part: Labelled | Times | None, upstream: Table, most: int) -> bool:
     """Whether the driver may look for these rows, by the statistics of the files that it must open."""
-    if isinstance(part, Labels) and part.column == partition:
-        labels = labels_between(head, part.column, part.start, part.end, part.only)
-        return head.index.count(labels) <= most
-    return head.index.count(None) <= (most if part is None else DRIVER_ROWS)
+    if isinstance(part, Labelled) and part.column == upstream.store.schema.partition:
+        return head.index.count(part.labels.among(head.labels(part.column))) <= most
+    return head.index.count(None) <= (most if part is None else upstream.limits.rows)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.engine.compaction.compaction import DRIVER_ROWS, live_rows, write_local, write_snapshot
+from headrace.engine.compaction.compaction import live_rows, write_local, write_snapshot
 from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.table.table import Table
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.live.head import Head
 from headrace.store.live.lookup import is_unique, tuples
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def overwrite(
     spark: SparkSession,
     table: Table,
-    start: str | None,
-    end: str | None,
-    only: Collection[str] | None,
+    labels: LabelRange | None,
     *,
     run_id: str,
 ) -> tuple[list[str], int]:
@@ -34,17 +32,17 @@ def overwrite(
     store = table.store
     column, key = store.schema.partition, list(store.schema.key)
     with store.compacting:
-        if column is None or start is None or end is None:
+        if column is None or labels is None:
             version = store.version
             rows = store.frame(spark, version=version).dropDuplicates(key)
             write_snapshot(table, rows, None, version=version, compacted=version, run_id=run_id)
             return [], store.head_index().count(None)
-        if store.commit.rows <= DRIVER_ROWS and (head := table.warm_head()) is not None:
-            return _in_driver(table, head, labels_between(head, column, start, end, only), run_id=run_id)
+        if store.commit.rows <= table.limits.rows and (head := table.warm_head()) is not None:
+            return _in_driver(table, head, labels.among(head.labels(column)), run_id=run_id)
         version, pin = store.version, store.pin
-        rows = in_range(store.frame(spark, version=version), table, start, end, only).dropDuplicates(key)
+        rows = in_range(store.frame(spark, version=version), table, labels).dropDuplicates(key)
         found = {str(r[0]): r[1] for r in rows.groupBy(column).count().collect()}
-        partitions = _labels({*store.head_index().partitions, *found}, start, end, only)
+        partitions = labels.among({*store.head_index().partitions, *found})
         if partitions:
             write_snapshot(table, rows, partitions, version=version, compacted=pin.compacted, run_id=run_id)
         return partitions, sum(found.values())
@@ -63,15 +61,6 @@ def _in_driver(table: Table, head: Head, partitions: list[str], *, run_id: str) 
             run_id=run_id,
         )
     return partitions, rows.num_rows
-
-
-def labels_between(head: Head, column: str, start: str, end: str, only: Collection[str] | None) -> list[str]:
-    """Labels of the range that have rows, or had some in the snapshot."""
-    return _labels(head.labels(column), start, end, only)
-
-
-def _labels(known: set[str], start: str, end: str, only: Collection[str] | None) -> list[str]:
-    return sorted(p for p in known if p is not None and start <= p <= end and (only is None or p in only))
 
 
 def _unique(rows: pa.Table, table: Table) -> pa.Table:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headrace.engine.compaction.compaction import laid_out
-from headrace.engine.refresh.strategies.cluster import check_changes
+from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
@@ -66,9 +66,9 @@ def rebuild(
             rows = batch_rows(sessions.batch, registry, table, frontier)
         through = through_after(table, None, complete_through)
         if unwritten(table, None) and not through:
-            through = open_range(table.spec)[0]  # its first run is still to come
+            through = open_range(table.spec).start  # its first run is still to come
         rows = complete(rows, table, through)
-        rows = in_range(rows, table, *mutable_range(table, bound, None, None))
+        rows = in_range(rows, table, mutable_range(table, bound, None))
         rows = persist(_stored(rows, table))
         check_changes(_inserted(rows), table)
         count = rows.count()
@@ -80,7 +80,7 @@ def rebuild(
             creation.rebuild(store, laid_out(rows, store.schema, count), commit, snapshot)
             creation.describe(store, table.spec.definition)
             store.open()
-        table.covered, table.reshaped = {}, False
+        table.run.covered, table.reshaped = {}, False
     return RefreshResult(
         table=str(table.name),
         start="",

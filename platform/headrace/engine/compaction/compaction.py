@@ -23,15 +23,6 @@ WHOLE_TABLE_SHARE = 0.8
 """Share of partitions beyond which the whole snapshot is rewritten: one predicate less to check."""
 
 
-DRIVER_ROWS = 1_000_000
-"""Rows that the driver rewrites itself; more are a Spark job's work."""
-
-DRIVER_CHANGES = 1_500_000
-"""Change rows that go through the driver; more are a Spark job's work."""
-
-MOST_VERSIONS = 8
-"""Versions of a long tail that the driver folds one by one."""
-
 FILE_ROWS = 500_000
 """Rows of a snapshot's file that Spark writes, about: smaller files prune better, larger ones list faster."""
 
@@ -61,7 +52,7 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
         partitions = _touched(table, head)
         if partitions == []:
             return False  # nothing but tombstones and repeats
-        if head.index.count(partitions) + len(head.tail.keys) > DRIVER_ROWS:
+        if head.index.count(partitions) + len(head.tail.keys) > table.limits.rows:
             rows = store.frame(spark, version=version)
             write_snapshot(table, rows, partitions, version=version, compacted=version, run_id=run_id)
         else:
@@ -72,12 +63,12 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
 
 def _foldable(table: Table) -> pa.Table | None:
     """The changes after the snapshot of a cold table, where the driver can fold them into its rows."""
-    store = table.store
+    store, limits = table.store, table.limits
     after, through = store.pin.compacted, store.version
-    if store.pin.through > after or through - after > MOST_VERSIONS or not store.schema.joinable:
+    if store.pin.through > after or through - after > limits.versions or not store.schema.joinable:
         return None
     rows, changes = store.head_index().count(None), store.changelog.count(after, through)
-    if rows > DRIVER_ROWS or store.commit.rows > DRIVER_ROWS or changes > DRIVER_CHANGES:
+    if rows > limits.rows or store.commit.rows > limits.rows or changes > limits.changes:
         return None
     return store.changelog.read(after, through)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.engine.flow.flow import Flow
 from headrace.engine.table.offline_bound import offline
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.planner.policy.flows import FlowPlan, group
 from headrace.planner.policy.modes import Measured, effective_freshness, refresh_modes
 from headrace.spec import Project
@@ -105,4 +105,4 @@ class Arrangement:
     @staticmethod
     def _streams(table: Table) -> bool:
         """A stg table always does: Kafka does not keep its events for ever."""
-        return table.source is not None or table.mode is RefreshMode.CONTINUOUS
+        return is_stg(table) or table.mode is RefreshMode.CONTINUOUS

@@ -22,7 +22,7 @@ from headrace.engine.ingest.cuts import Cuts
 from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import Table, is_stg
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Topics
@@ -138,8 +138,8 @@ class Flow:
         self._topics.ensure(names)
         frontier: Offsets = {}
         for table in self.tables:
-            if table.name in self.active and table.spec.source is not None:
-                own = {table.spec.source.topic: table.store.commit.offsets.get(table.spec.source.topic, {})}
+            if table.name in self.active and is_stg(table):
+                own = {table.topic: table.store.commit.offsets.get(table.topic, {})}
                 frontier = earliest_offsets(frontier, own)  # of two tables of one topic
         starting = self._topics.starting(frontier, names)
         self._micro_batch.begin(starting | self._topics.ends(self._micro_batch.gate.topics))

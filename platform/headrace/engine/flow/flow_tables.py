@@ -9,20 +9,23 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from headrace.engine.flow.pace import Pace
 from headrace.engine.flow.trailing import Trailing
 from headrace.engine.ingest.gate import resting_upstreams
-from headrace.engine.refresh.refresh import SMALL, refresh_table
+from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Delta, Registry, Table
+from headrace.engine.table.table import Delta, Registry, StgTable, Table, is_stg
 from headrace.errors import NeedsResync
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.live.head import Head
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Table)
 
 WIDTH = 2
 """Tables refreshed at the same time: planning is a single-core matter."""
@@ -53,6 +56,7 @@ class FlowTables:
         self.lock = threading.RLock()
         """Held by who needs the flow between two micro-batches."""
         self.run_id = uuid.uuid4().hex[:12]
+        self.limits = registry.limits
         self.pace = Pace(tables, registry)
         self._sessions = sessions
         self._registry = registry
@@ -66,7 +70,7 @@ class FlowTables:
     @property
     def sources(self) -> tuple[SourceTable, ...]:
         """The captured tables that the stg tables read."""
-        return tuple(dict.fromkeys(t.spec.source for t in self.all if t.spec.source is not None))
+        return tuple(dict.fromkeys(t.source.table for t in self.all if is_stg(t)))
 
     def change(self, tables: list[Table]) -> bool:
         """Take these, upstreams first. Returns whether they want another interval between micro-batches."""
@@ -82,9 +86,9 @@ class FlowTables:
         self._pool.shutdown(wait=True)
         self._trailing.close()
 
-    def ingest(self, refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
+    def ingest(self, refresh: Callable[[StgTable], Delta | None]) -> dict[TableName, Delta]:
         """Advance the stg tables. Returns what has changed."""
-        return self._level([t for t in self.all if t.spec.source is not None], refresh)
+        return self._level([t for t in self.all if is_stg(t)], refresh)
 
     def derive(self, known: dict[TableName, Delta], batch_id: int) -> None:
         """Advance the derived tables, upstreams first, independent ones at the same time.
@@ -92,8 +96,8 @@ class FlowTables:
         Args:
             known: changes of the stg tables.
         """
-        trailing = [t for t in self.all if t.spec.source is None and self.pace.trails(t)]
-        waiting = [t for t in self.all if t.spec.source is None and t not in trailing]
+        trailing = [t for t in self.all if not is_stg(t) and self.pace.trails(t)]
+        waiting = [t for t in self.all if not is_stg(t) and t not in trailing]
         while waiting:
             names = {t.name for t in waiting}
             ready = [t for t in waiting if not names & set(self._registry.upstreams(t))]
@@ -109,7 +113,7 @@ class FlowTables:
 
     def _trail_on(self) -> None:
         for table in self.all:
-            if table.spec.source is None and table.name in self.active and self.pace.trails(table):
+            if not is_stg(table) and table.name in self.active and self.pace.trails(table):
                 self._trail(table)
 
     def _catch_up(self, table: Table) -> None:
@@ -130,7 +134,7 @@ class FlowTables:
             self._sessions, self._registry, table, known, run_id=self.run_id, batch=batch_id, cut=cut
         )
 
-    def _level(self, tables: list[Table], refresh: Callable[[Table], Delta | None]) -> dict[TableName, Delta]:
+    def _level(self, tables: list[T], refresh: Callable[[T], Delta | None]) -> dict[TableName, Delta]:
         futures = {
             table.name: self._pool.submit(self._guarded, table, refresh)
             for table in tables
@@ -139,14 +143,16 @@ class FlowTables:
         found = {name: future.result() for name, future in futures.items()}
         return {name: delta for name, delta in found.items() if delta is not None}
 
-    def _guarded(self, table: Table, refresh: Callable[[Table], Delta | None]) -> Delta | None:
+    def _guarded(self, table: T, refresh: Callable[[T], Delta | None]) -> Delta | None:
         begun = time.monotonic()
         try:
             delta = refresh(table)
             seconds = time.monotonic() - begun
             if delta is not None:
                 log.debug("%s: %s changes in %.3f s", table.name, delta.count, seconds)
-                if delta.count <= SMALL:  # what takes long for its size says nothing of the table's pace
+                if (
+                    delta.count <= table.limits.small
+                ):  # what takes long for its size says nothing of the table's pace
                     self.pace.took(table, seconds)
         except Exception as error:  # isolation: one table's failure is its own
             if not isinstance(error, NeedsResync):

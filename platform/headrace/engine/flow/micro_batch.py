@@ -6,22 +6,18 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.engine.compaction.compaction import compact
 from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.cuts import Cut, Cuts
-from headrace.engine.ingest.driver import ingest
 from headrace.engine.ingest.gate import Gate
-from headrace.engine.ingest.ingest import ingest_large
-from headrace.engine.ingest.spark import Loaded
+from headrace.engine.ingest.ingest import ingest_events, ingest_range, reading_snapshot
 from headrace.engine.ingest.watermark import SourceTime
-from headrace.engine.refresh.refresh import SMALL
 from headrace.engine.spark.prepared import Queries
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Delta, Table
+from headrace.engine.table.table import Delta, StgTable
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.envelope import LAST_READ, Event
-from headrace.sources.messages import Messages, read_once
+from headrace.sources.envelope import Event
+from headrace.sources.messages import Messages
 from headrace.spec.model import TableName
 from headrace.store.record.frontier import Offsets
 
@@ -75,7 +71,7 @@ class MicroBatch:
     def step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
         """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
         begun, read = time.monotonic(), offsets.size(self.read_to, ends)
-        if offsets.size(self.position, ends) <= SMALL:
+        if offsets.size(self.position, ends) <= self.tables.limits.small:
             events = self._events(self._messages.read(self.read_to, ends))
             self.read_to = ends
             events, ends = self.gate.admit(events, ends)
@@ -109,54 +105,47 @@ class MicroBatch:
                 versions = {t.name: t.store.version for t in self.tables.all}
                 self.cuts.reached(token, Cut(versions, part.offsets))
 
-    def _ingest_part(self, table: Table, *, part: offsets.Part, batch_id: int) -> Delta | None:
-        assert table.spec.source is not None
-        topic = table.spec.source.topic
+    def _ingest_part(self, table: StgTable, *, part: offsets.Part, batch_id: int) -> Delta | None:
+        topic = table.topic
         events = part.events.get(topic)
-        return self._ingest_events(table, events, {topic: part.offsets[topic]}, batch_id) if events else None
-
-    def _ingest_events(self, table: Table, events: list[Event], end: Offsets, batch_id: int) -> Delta | None:
-        run_id = self.tables.run_id
-        if table.store.cold:
-            compact(self._sessions.large, table, run_id=run_id)
-        return ingest(
-            self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=batch_id
+        if not events:
+            return None
+        end = {topic: part.offsets[topic]}
+        return ingest_events(
+            self._sessions, self._dead_letters, table, events, end, run_id=self.tables.run_id, batch=batch_id
         )
 
     def _events(self, messages: pa.Table) -> list[Event]:
         """The messages' events; notes which topics stand within Debezium's snapshot."""
         events = offsets.collect(self._sessions.flow, self._queries, messages)
-        for event in events:
-            if event.op == "r" and event.snapshot not in LAST_READ:
-                self.loading.add(event.topic)
-            elif event.op is not None:
-                self.loading.discard(event.topic)
+        for topic, loading in reading_snapshot(events).items():
+            self._note(topic, loading=loading)
         return events
 
-    def _large(self, ends: Offsets, batch_id: int) -> None:
-        def refresh(table: Table) -> Delta | None:
-            found = self._ingest_large(table, ends, batch_id)
-            if found is None:
-                return None
-            (self.loading.add if found.loading else self.loading.discard)(str(table.spec.source))
-            return found.delta
+    def _note(self, topic: str, *, loading: bool) -> None:
+        (self.loading.add if loading else self.loading.discard)(topic)
 
-        known = self.tables.ingest(refresh)
+    def _large(self, ends: Offsets, batch_id: int) -> None:
+        known = self.tables.ingest(partial(self._ingest_large, ends=ends, batch_id=batch_id))
         self.cuts.missed()
         self.derive(known, batch_id)
 
-    def _ingest_large(self, table: Table, ends: Offsets, batch_id: int) -> Loaded | None:
+    def _ingest_large(self, table: StgTable, *, ends: Offsets, batch_id: int) -> Delta | None:
         """Read the table's own topic, from where the table is in it."""
-        assert table.spec.source is not None
-        topic = table.spec.source.topic
+        topic = table.topic
         done = table.store.commit.offsets.get(topic, {})
         start = {topic: {p: max(o, done.get(p, 0)) for p, o in self.position[topic].items()}}
-        end = {topic: ends[topic]}
-        if offsets.size(start, end) <= 0:
+        found = ingest_range(
+            self._sessions,
+            self._bootstrap,
+            self._dead_letters,
+            table,
+            start,
+            {topic: ends[topic]},
+            run_id=self.tables.run_id,
+            batch=batch_id,
+        )
+        if found is None:
             return None
-        if offsets.size(start, end) <= SMALL:
-            events = self._events(read_once(self._bootstrap, start, end))
-            delta = self._ingest_events(table, events, end, batch_id)
-            return None if delta is None else Loaded(delta, loading=topic in self.loading)
-        known = self._sessions, self._bootstrap, self._dead_letters
-        return ingest_large(*known, table, start, end, run_id=self.tables.run_id, batch=batch_id)
+        self._note(topic, loading=found.loading)
+        return found.delta

@@ -9,14 +9,12 @@ from contextlib import ExitStack, contextmanager
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.flow.flow import Flow
 from headrace.engine.ingest import offsets
-from headrace.engine.ingest.driver import ingest
 from headrace.engine.ingest.gate import resting_upstreams
-from headrace.engine.ingest.spark import ingest_frame
-from headrace.engine.refresh.refresh import SMALL, refresh_table
+from headrace.engine.ingest.ingest import ingest_range
+from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.messages import read_once
 from headrace.sources.topics import Topics
 from headrace.spec.model import RefreshMode, TableName
 from headrace.store.record.frontier import Offsets
@@ -41,46 +39,40 @@ class CatchUp:
         """
         with table.store.writing:
             table.store.open()
-            table.covered = {}
-        if table.spec.source is not None:
-            while offsets.size(self._start(table), self._end(flow, table)) > SMALL:
+            table.run.covered = {}
+        if is_stg(table):
+            while offsets.size(self._start(table), self._end(flow, table)) > table.limits.small:
                 self._read(table, self._end(flow, table))
         with flow.paused():  # between two micro-batches: the flow stands still for the last few events
-            if table.spec.source is not None:
+            if is_stg(table):
                 self._read(table, self._end(flow, table))
             flow.join(table.name)
         flow.settle()
         log.info("%s is back in flow %s", table.name, flow.name)
 
-    def _start(self, table: Table) -> Offsets:
-        assert table.spec.source is not None
-        return self._topics.starting(table.store.commit.offsets, [table.spec.source.topic])
+    def _start(self, table: StgTable) -> Offsets:
+        return self._topics.starting(table.store.commit.offsets, [table.topic])
 
     @staticmethod
-    def _end(flow: Flow, table: Table) -> Offsets:
-        assert table.spec.source is not None
-        topic = table.spec.source.topic
+    def _end(flow: Flow, table: StgTable) -> Offsets:
+        topic = table.topic
         return {topic: dict(flow.position.get(topic, {}))}
 
-    def _read(self, table: Table, end: Offsets) -> None:
+    def _read(self, table: StgTable, end: Offsets) -> None:
         with table.store.writing:  # a rewind must not come between looking where to begin and the commit
             self._read_on(table, end)
 
-    def _read_on(self, table: Table, end: Offsets) -> None:
-        start = self._start(table)
-        gap = offsets.size(start, end)
-        if gap <= 0:
-            return
-        run_id = "catch-up"
-        if gap <= SMALL:
-            if table.store.cold:
-                compact(self._sessions.large, table, run_id=run_id)
-            messages = read_once(self._bootstrap, start, end)
-            events = offsets.collect(self._sessions.flow, table.queries, messages)
-            ingest(self._sessions.flow, table, events, end, self._dead_letters, run_id=run_id, batch=-1)
-        else:
-            frame = offsets.read(self._sessions.large, self._bootstrap, start, end)
-            ingest_frame(self._sessions.large, table, frame, end, self._dead_letters, run_id=run_id, batch=-1)
+    def _read_on(self, table: StgTable, end: Offsets) -> None:
+        ingest_range(
+            self._sessions,
+            self._bootstrap,
+            self._dead_letters,
+            table,
+            self._start(table),
+            end,
+            run_id="catch-up",
+            batch=-1,
+        )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 For queries of columns, partition labels and ranges of them (`planner.sql.direct`), over tables without
 constraints whose columns Arrow reads as Spark does, where every event is newer than all that was applied.
-Anything else, a message with a fault too, is left to `ingest_cluster`, with the same result.
+Anything else, a message with a fault too, is left to `ingest.spark`, with the same result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.compaction.compaction import DRIVER_CHANGES, DRIVER_ROWS, compact, snapshot_commit
+from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.direct import SAMPLE_ROWS, agrees, direct_query
 from headrace.engine.ingest.spark import Loaded, account, follows, next_commit
 from headrace.engine.rows.diff import check_unique, count_kinds, counted, diff_many
 from headrace.engine.spark.arrow_query import run_direct
-from headrace.engine.table.table import Delta, Table
+from headrace.engine.table.table import Delta, StgTable
 from headrace.planner.sql.direct import Direct, Value
 from headrace.sources.decoding import Undecodable, decodable, decode
 from headrace.sources.envelope import LAST_READ, sequence
@@ -34,14 +34,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_EVENTS = DRIVER_CHANGES // 2
-"""Messages of a micro-batch that the driver takes: an update is two change rows."""
 
-
-def local_query(table: Table) -> Direct | None:
+def local_query(table: StgTable) -> Direct | None:
     """What Arrow runs for the table, None where only Spark can ingest it."""
     schema, source = table.store.schema, table.source
-    assert source is not None
     if table.spec.constraints or schema.hidden or not (schema.joinable and schema.comparable):
         return None
     return direct_query(table) if decodable(source) else None
@@ -49,7 +45,7 @@ def local_query(table: Table) -> Direct | None:
 
 def ingest_local(
     spark: SparkSession,
-    table: Table,
+    table: StgTable,
     query: Direct,
     messages: Iterable[pa.Table],
     offsets: Offsets,
@@ -66,7 +62,7 @@ def ingest_local(
         None where Spark must do it; then nothing was committed.
     """
     with table.store.writing:
-        if table.store.commit.rows > DRIVER_ROWS:
+        if table.store.commit.rows > table.limits.rows:
             return None
         begun = time.monotonic()
         try:
@@ -78,10 +74,10 @@ def ingest_local(
             log.debug("%s: the messages are left to Spark: some may have come before", table.name)
             return None
         log.debug("%s: %s events read in %.3f s", table.name, found.last.num_rows, time.monotonic() - begun)
-        if not table.arrow_agrees:
+        if not table.run.arrow_agrees:
             sample = found.images(table, found.last.slice(0, SAMPLE_ROWS))
-            table.arrow_agrees = agrees(spark, table, query, sample)
-        if not table.arrow_agrees:
+            table.run.arrow_agrees = agrees(spark, table, query, sample)
+        if not table.run.arrow_agrees:
             return None
         return _apply(spark, table, query, found, offsets, run_id=run_id, batch=batch)
 
@@ -91,16 +87,15 @@ class _Events:
 
     Args:
         last: the last event of each key.
-        summary: as `ingest_cluster` makes it.
+        summary: as `ingest.spark` makes it.
     """
 
     def __init__(self, last: pa.Table, summary: dict[str, int]) -> None:
         self.last, self.summary = last, summary
 
     @classmethod
-    def read(cls, table: Table, messages: Iterable[pa.Table]) -> _Events | None:
+    def read(cls, table: StgTable, messages: Iterable[pa.Table]) -> _Events | None:
         """None where there are no events. Raises Undecodable."""
-        assert table.source is not None
         parts, total, tombstones = [], 0, 0
         for piece in messages:
             total += piece.num_rows
@@ -132,9 +127,8 @@ class _Events:
         )
 
     @staticmethod
-    def images(table: Table, events: pa.Table) -> pa.Table:
+    def images(table: StgTable, events: pa.Table) -> pa.Table:
         """The source's columns of these events."""
-        assert table.source is not None
         names = list(table.source.names)
         return pa.table([events.column(f"c{i}") for i in range(len(names))], names=names)
 
@@ -149,7 +143,7 @@ def _last(events: pa.Table) -> pa.Table:
 
 def _apply(
     spark: SparkSession,
-    table: Table,
+    table: StgTable,
     query: Direct,
     found: _Events,
     offsets: Offsets,
@@ -181,7 +175,7 @@ def _apply(
         changes = _marked(diff_many(old, new, schema), schema.key, every)
         counts = count_kinds(changes)
         buried = exclude(gone, schema.key, old)
-    accounting = account(summary, counts, keys=summary["keys"], newer=summary["keys"])
+    accounting = account(summary, counts, keys=summary["keys"], live=summary["valid"])
     commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
     if changes is None:
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
@@ -189,7 +183,7 @@ def _apply(
     else:
         store.append_large(changes, commit, origin=STREAM, kinds=counts, tombstones=buried)
         compact(spark, table, run_id=run_id)
-    table.seen(commit)
+    table.run.seen(commit)
     return Loaded(
         Delta(table.name, commit.version - 1, commit.version, changes, sum(counts.values())), loading=loading
     )

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from headrace.engine.spark.arrow_query import run_direct
 from headrace.engine.spark.query import run
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import StgTable
 from headrace.planner.sql.direct import Direct, Value, direct
 from headrace.store.frames import local
 from headrace.store.schema import arrow_schema
@@ -20,9 +20,8 @@ SAMPLE_ROWS = 500
 """Rows over which Arrow and Spark must give the same before Arrow runs a table's query."""
 
 
-def direct_query(table: Table) -> Direct | None:
+def direct_query(table: StgTable) -> Direct | None:
     """The table's query, None where it is more than `planner.sql.direct` or does not keep the key."""
-    assert table.source is not None
     schema = table.store.schema
     found = direct(table.spec, dict(table.source.typed))
     if found is None:
@@ -33,9 +32,8 @@ def direct_query(table: Table) -> Direct | None:
     return found if keys_kept and text_label else None
 
 
-def agrees(spark: SparkSession, table: Table, query: Direct, sample: pa.Table) -> bool:
+def agrees(spark: SparkSession, table: StgTable, query: Direct, sample: pa.Table) -> bool:
     """Whether Arrow gives the same rows for the sample as Spark does by the table's own text."""
-    assert table.source is not None
     inputs = [local(spark, sample, table.source.typed)]
     arrow = arrow_schema(table.store.schema.columns)
     names, order = arrow.names, [(c, "ascending") for c in table.store.schema.key]

@@ -5,7 +5,6 @@ Source rows become table rows through the table's own SQL, like any other upstre
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.engine.ingest.images import Images, run_images
-from headrace.engine.refresh.strategies.driver import check_violations
+from headrace.engine.ingest.refused import truncated, unsent
+from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.rows.diff import diff_local
-from headrace.engine.table.table import Delta, Table
-from headrace.errors import NeedsResync, TerminalError
+from headrace.engine.table.table import Delta, StgTable
+from headrace.errors import TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import UNAVAILABLE, Event, NetChange, net, sequence
+from headrace.sources.envelope import Event, NetChange, net, sequence
+from headrace.sources.types import unsent_column
 from headrace.store.live.lookup import KeySet, semi_join, tuples
 from headrace.store.record.frontier import Offsets, covers, merge_offsets
 from headrace.store.schema import (
@@ -45,7 +46,7 @@ class _Batch:
     accounting: Accounting
 
 
-def _sort_out(table: Table, events: Sequence[Event]) -> _Batch:
+def _sort_out(table: StgTable, events: Sequence[Event]) -> _Batch:
     accounting = Accounting(events=len(events))
     good: list[Event] = []
     letters: list[DeadLetter] = []
@@ -54,10 +55,7 @@ def _sort_out(table: Table, events: Sequence[Event]) -> _Batch:
             accounting.tombstones += 1
             continue
         if event.op == "t":
-            raise NeedsResync(
-                f"`{table.name}`: the source table was truncated ({event.topic}, offset {event.offset}). "
-                f"Next: `headrace resync {table.name}`"
-            )
+            raise truncated(table)
         fault = event.fault()
         if fault is None:
             good.append(event)
@@ -66,7 +64,7 @@ def _sort_out(table: Table, events: Sequence[Event]) -> _Batch:
     return _Batch(good, letters, accounting)
 
 
-def _letter(table: Table, event: Event, reason: str) -> DeadLetter:
+def _letter(table: StgTable, event: Event, reason: str) -> DeadLetter:
     return DeadLetter(
         str(table.name), event.topic, event.partition, event.offset, event.key, event.value, reason
     )
@@ -74,7 +72,7 @@ def _letter(table: Table, event: Event, reason: str) -> DeadLetter:
 
 def ingest(
     spark: SparkSession,
-    table: Table,
+    table: StgTable,
     events: Sequence[Event],
     offsets: Offsets,
     dead_letters: DeadLetters,
@@ -90,7 +88,7 @@ def ingest(
     Returns:
         The net change, or None where there was nothing new.
     Raises:
-        NeedsResync: input was lost or cannot be applied in full.
+        NeedsResync: the source table was truncated, or a value was not sent.
     """
     with table.store.writing:
         done = table.store.commit.offsets
@@ -116,13 +114,14 @@ def ingest(
             accounting=accounting.model_dump(),
         )
         table.store.append(changes, commit, origin=STREAM, tombstones=tombstones)
-        table.seen(commit)
+        table.run.seen(commit)
         return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
 
 
-def _changes(spark: SparkSession, table: Table, found: _Batch) -> tuple[pa.Table, pa.Table, list[DeadLetter]]:
+def _changes(
+    spark: SparkSession, table: StgTable, found: _Batch
+) -> tuple[pa.Table, pa.Table, list[DeadLetter]]:
     """Net changes, tombstones of rows never held, and what is refused."""
-    assert table.source is not None
     head = table.store.commit
     events, letters = found.events, list(found.letters)
     while True:
@@ -147,7 +146,7 @@ def _culprit(change: NetChange, *, after: bool) -> Event:
 
 
 def _net_rows(
-    table: Table, nets: list[NetChange], images: Images, accounting: Accounting
+    table: StgTable, nets: list[NetChange], images: Images, accounting: Accounting
 ) -> tuple[pa.Table, pa.Table]:
     """The batch's net changes as table rows, stale and repeated events left out; and its tombstones."""
     schema = table.store.schema
@@ -173,7 +172,7 @@ def _net_rows(
                 old_stored.append(was.index)
         sequences[keys[i]] = change.sequence
         if change.after is not None:
-            _refuse_placeholders(table, change)
+            _refuse_unsent(table, change.after)
         elif not held:
             buried.append((*keys[i], change.sequence))  # type: ignore[misc]
     before = _with_sequence(images.before, schema.key, {})
@@ -201,7 +200,7 @@ class _Stored:
     rows: pa.Table
 
 
-def _stored_rows(table: Table, keys: KeySet) -> dict[tuple[Any, ...], _Stored]:
+def _stored_rows(table: StgTable, keys: KeySet) -> dict[tuple[Any, ...], _Stored]:
     """What the table holds for these keys: live rows, and tombstones for keys that were deleted."""
     if not keys or table.store.version == 0:
         return {}
@@ -219,7 +218,7 @@ def _stored_rows(table: Table, keys: KeySet) -> dict[tuple[Any, ...], _Stored]:
     return found
 
 
-def _newer(events: Sequence[Event], was: _Stored | None, table: Table) -> int:
+def _newer(events: Sequence[Event], was: _Stored | None, table: StgTable) -> int:
     """How many of the key's events come after what the table has."""
     if was is None:
         return len(events)
@@ -227,16 +226,10 @@ def _newer(events: Sequence[Event], was: _Stored | None, table: Table) -> int:
     return sum(1 for e in events if sequence(generation, e.lsn) > was.sequence)
 
 
-def _refuse_placeholders(table: Table, change: NetChange) -> None:
+def _refuse_unsent(table: StgTable, image: str) -> None:
     """Without full before images PostgreSQL leaves unchanged large values out."""
-    if change.after is None or UNAVAILABLE not in change.after:
-        return
-    for column, value in json.loads(change.after).items():
-        if value == UNAVAILABLE:
-            raise NeedsResync(
-                f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER "
-                f"TABLE {table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
-            )
+    if (column := unsent_column(table.source.columns, image)) is not None:
+        raise unsent(table, column)
 
 
 def _with_sequence(rows: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:

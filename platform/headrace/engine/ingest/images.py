@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.spark.query import VIOLATED, run, with_violations
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import StgTable
 from headrace.sources.envelope import NetChange
 from headrace.sources.postgres import SourceSchema
 from headrace.store.live.lookup import tuples
@@ -63,15 +63,14 @@ class Images:
     after: pa.Table
 
 
-def run_images(spark: SparkSession, table: Table, nets: Sequence[NetChange]) -> Images:
+def run_images(spark: SparkSession, table: StgTable, nets: Sequence[NetChange]) -> Images:
     """Decode the images and run the table's SQL over those before and those after.
 
     One query for both: at this size planning and starting a job cost more than its rows.
     """
-    assert table.source is not None
     keys = [f"_key{i}" for i in range(len(table.source.key))]
     inputs = [(_texts(nets), _TEXTS)]
-    found = table.queries.run(spark, "images", inputs, partial(_decoded, spark, table))
+    found = table.run.queries.run(spark, "images", inputs, partial(_decoded, spark, table))
     side = found.column("_side")
     before, after, about = (found.filter(pc.equal(side, i)) for i in range(3))
     numbers = about.column("_image").to_pylist()
@@ -84,11 +83,10 @@ def run_images(spark: SparkSession, table: Table, nets: Sequence[NetChange]) -> 
     )
 
 
-def _decoded(spark: SparkSession, table: Table, texts: list[DataFrame]) -> DataFrame:
+def _decoded(spark: SparkSession, table: StgTable, texts: list[DataFrame]) -> DataFrame:
     """Rows before, rows after and facts about each image, told apart by `_side`."""
     from pyspark.sql import functions as F
 
-    assert table.source is not None
     names = list(table.source.names)
     decoded = decode(texts[0], table.source, "_json")
     good = decoded.where("_bad IS NULL")

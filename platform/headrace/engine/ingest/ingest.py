@@ -1,35 +1,50 @@
-"""Ingesting more of a topic than a small micro-batch has: in the driver while it fits there."""
+"""Ingesting a part of one topic, for a flow or a table that catches up: in the first place that it fits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 
+from headrace.engine.compaction.compaction import compact
 from headrace.engine.ingest import offsets
-from headrace.engine.ingest.arrow import MOST_EVENTS, ingest_local, local_query
+from headrace.engine.ingest.arrow import ingest_local, local_query
+from headrace.engine.ingest.driver import ingest
 from headrace.engine.ingest.spark import Loaded, ingest_frame
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import Delta, StgTable
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.messages import Messages
+from headrace.sources.envelope import LAST_READ, Event
+from headrace.sources.messages import Messages, read_once
 from headrace.store.record.frontier import Offsets
 
 PIECE = 50_000
 """Messages that the driver holds undecoded."""
 
 
-def ingest_large(
+def ingest_range(
     sessions: Sessions,
     bootstrap: str,
     dead_letters: DeadLetters,
-    table: Table,
+    table: StgTable,
     start: Offsets,
     end: Offsets,
     *,
     run_id: str,
     batch: int,
 ) -> Loaded | None:
-    """Commit what the stg table's topic has between two cuts. None where that changes nothing."""
-    if offsets.size(start, end) <= MOST_EVENTS and (query := local_query(table)) is not None:
+    """Commit what the stg table's topic has between two cuts. None where that is nothing.
+
+    Raises:
+        NeedsResync: the source table was truncated, or a value was not sent.
+    """
+    count = offsets.size(start, end)
+    if count <= 0:
+        return None
+    if count <= table.limits.small:
+        events = offsets.collect(sessions.flow, table.run.queries, read_once(bootstrap, start, end))
+        delta = ingest_events(sessions, dead_letters, table, events, end, run_id=run_id, batch=batch)
+        return Loaded(delta, loading=any(reading_snapshot(events).values()))
+    if count <= table.limits.messages and (query := local_query(table)) is not None:
         with closing(Messages(bootstrap)) as consumer:
             pieces = (consumer.read(*step) for step in offsets.steps(start, end, PIECE))
             found = ingest_local(sessions.flow, table, query, pieces, end, run_id=run_id, batch=batch)
@@ -37,3 +52,25 @@ def ingest_large(
             return found
     frame = offsets.read(sessions.large, bootstrap, start, end)
     return ingest_frame(sessions.large, table, frame, end, dead_letters, run_id=run_id, batch=batch)
+
+
+def ingest_events(
+    sessions: Sessions,
+    dead_letters: DeadLetters,
+    table: StgTable,
+    events: list[Event],
+    end: Offsets,
+    *,
+    run_id: str,
+    batch: int,
+) -> Delta | None:
+    """Commit a few events of the stg table's topic, which end at a cut. As `ingest.driver.ingest`."""
+    if table.store.cold:
+        compact(sessions.large, table, run_id=run_id)
+    return ingest(sessions.flow, table, events, end, dead_letters, run_id=run_id, batch=batch)
+
+
+def reading_snapshot(events: Iterable[Event]) -> dict[str, bool]:
+    """Whether each topic with an event stands within Debezium's snapshot after its last one."""
+    last = {event.topic: event for event in events if event.op is not None}
+    return {topic: e.op == "r" and e.snapshot not in LAST_READ for topic, e in last.items()}

@@ -8,35 +8,27 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.engine.compaction.compaction import DRIVER_ROWS, compact, snapshot_commit
+from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.images import decode
 from headrace.engine.ingest.offsets import parse
-from headrace.engine.refresh.strategies.cluster import semi_join
-from headrace.engine.refresh.strategies.driver import check_violations
-from headrace.engine.refresh.strategies.large import gathered
+from headrace.engine.ingest.refused import truncated, unsent
+from headrace.engine.refresh.constraints import check_violations, gathered
+from headrace.engine.rows.cells import semi_join_frame
 from headrace.engine.rows.diff import count_kinds, diff_frame
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import drops_rows, run, with_violations
-from headrace.engine.table.table import Delta, Table
-from headrace.errors import NeedsResync, TerminalError
+from headrace.engine.table.table import Delta, StgTable
+from headrace.errors import TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import LAST_READ, UNAVAILABLE, sequence
+from headrace.sources.envelope import LAST_READ, fault_sql, sequence
+from headrace.sources.types import unsent_sql
 from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-FAULT = """CASE
-  WHEN value IS NULL THEN NULL
-  WHEN key IS NULL THEN 'the message has no key'
-  WHEN op IS NULL THEN 'the value is not a Debezium change event (not JSON, or without `op`)'
-  WHEN op NOT IN ('c','r','u','d','t') THEN concat('unknown operation `', op, '`')
-  WHEN op = 'd' AND before IS NULL THEN 'a delete without a before image'
-  WHEN op IN ('c','r','u') AND after IS NULL THEN concat('operation `', op, '` without an after image')
-END"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,7 @@ class Loaded:
 
 def ingest_frame(
     spark: SparkSession,
-    table: Table,
+    table: StgTable,
     messages: DataFrame,
     offsets: Offsets,
     dead_letters: DeadLetters,
@@ -66,18 +58,20 @@ def ingest_frame(
     Args:
         messages: Kafka records of the table's topic from its frontier on.
     Raises:
-        NeedsResync: the source table was truncated.
+        NeedsResync: the source table was truncated, or a value was not sent.
     """
     with table.store.writing, Persisted() as persist:
         events = persist(_decoded(table, messages))  # the one pass over Kafka and its JSON
         return _ingest(spark, table, events, offsets, dead_letters, persist, run_id=run_id, batch=batch)
 
 
-def _decoded(table: Table, messages: DataFrame) -> DataFrame:
+def _decoded(table: StgTable, messages: DataFrame) -> DataFrame:
     """Envelope, typed image (the row after, or before where it was deleted) and `_fault` of each message."""
-    assert table.source is not None
     checked = parse(messages, latest=True).selectExpr(
-        *_META, "value", f"{FAULT} AS _refused", "CASE WHEN op = 'd' THEN before ELSE after END AS _json"
+        *_META,
+        "value",
+        f"{fault_sql()} AS _refused",
+        "CASE WHEN op = 'd' THEN before ELSE after END AS _json",
     )
     typed = decode(checked, table.source, "_json")
     columns = list(table.source.names)
@@ -86,7 +80,7 @@ def _decoded(table: Table, messages: DataFrame) -> DataFrame:
         *_META,
         f"{fault} AS _fault",
         "value IS NULL AS _tombstone",
-        f"coalesce(op <> 'd' AND contains(_json, '{UNAVAILABLE}'), false) AS _unsent",
+        f"CASE WHEN op <> 'd' THEN {unsent_sql(table.source.columns, '_json')} END AS _unsent",
         f"CASE WHEN {fault} IS NOT NULL THEN value END AS value",
         *[f"`{c}`" for c in columns],
     )
@@ -94,7 +88,7 @@ def _decoded(table: Table, messages: DataFrame) -> DataFrame:
 
 def _ingest(
     spark: SparkSession,
-    table: Table,
+    table: StgTable,
     events: DataFrame,
     offsets: Offsets,
     dead_letters: DeadLetters,
@@ -103,26 +97,24 @@ def _ingest(
     run_id: str,
     batch: int,
 ) -> Loaded:
-    assert table.source is not None
     schema, head = table.store.schema, table.store.commit
     summary = _summary(events)
     if summary["truncates"]:
-        raise NeedsResync(
-            f"`{table.name}`: the source table was truncated. Next: `headrace resync {table.name}`"
-        )
-    if summary["unsent"]:
-        raise NeedsResync(
-            f"`{table.name}`: a large column was not sent because it did not change. Next: ALTER TABLE "
-            f"{table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
-        )
+        raise truncated(table)
     letters = _letters(table, events) if summary["faults"] else []
     good = events.where("NOT _tombstone AND _fault IS NULL")
-    last = _last_events(good) if summary["valid"] > summary["keys"] else good
-    sequenced = last.withColumn(SEQUENCE, _sequence_of(head.generation))
-    all_newer = head.version == 0 or follows(summary, head)
-    newer = sequenced if all_newer else _newer(spark, table, sequenced)
-    if newer is not sequenced or last is not good:
-        newer = persist(newer)
+    live, count = good, summary["valid"]  # those that come after what the table has
+    if head.version > 0 and not follows(summary, head):
+        sequenced = good.withColumn(SEQUENCE, _sequence_of(head.generation))
+        live = persist(_newer(spark, table, sequenced)).drop(SEQUENCE)
+        count = live.count()
+    several = summary["valid"] > summary["keys"]
+    newer = (_last_events(live) if several else live).withColumn(SEQUENCE, _sequence_of(head.generation))
+    newer = persist(newer) if several else newer
+    keys = newer.count() if live is not good else summary["keys"]
+    if summary["unsent"]:
+        for row in newer.where("_unsent IS NOT NULL").select("_unsent").limit(1).collect():
+            raise unsent(table, row[0])
     columns = list(table.source.names)
     sequences = newer.select(*schema.key, SEQUENCE)
     rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
@@ -131,13 +123,12 @@ def _ingest(
     loading = summary["reads"] > 0 and not summary["lasts"]
     at_hand: pa.Table | None = None
     deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE) if summary["deletes"] else None
-    keys = summary["keys"]
-    if head.version == 0 and summary["valid"] <= DRIVER_ROWS:
+    if head.version == 0 and summary["valid"] <= table.limits.rows:
         checked = with_violations(rows, table.spec).toArrow()
         check_violations(checked, table)
         loaded = checked.select(list(schema.stored_names))
         counts = Counter({INSERT: loaded.num_rows})
-        accounting = account(summary, counts, keys=keys, newer=keys)
+        accounting = account(summary, counts, keys=keys, live=count)
         commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
@@ -150,23 +141,23 @@ def _ingest(
             old = table.store.frame(spark)
             upsert = deleted is None and not drops_rows(table.spec)
             if not upsert:
-                old = semi_join(old, schema.key, newer.select(*schema.key), null_safe=False)
+                old = semi_join_frame(old, schema.key, newer.select(*schema.key), null_safe=False)
             changes = diff_frame(old, rows, schema, upsert=upsert)
             changes = persist(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
             if deleted is not None:
                 deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
         counts = count_kinds(changes)
         found = gathered(changes, table, sum(counts.values()))
-        accounting = account(summary, counts, keys=keys, newer=keys if all_newer else newer.count())
+        accounting = account(summary, counts, keys=keys, live=count)
         commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
         at_hand = found if isinstance(found, pa.Table) else None
         if not loading:  # while more is about to come, the changelog alone will do
             compact(spark, table, run_id=run_id)
-    table.seen(commit)
-    count = sum(counts.values())
-    return Loaded(Delta(table.name, commit.version - 1, commit.version, at_hand, count), loading=loading)
+    table.run.seen(commit)
+    changed = sum(counts.values())
+    return Loaded(Delta(table.name, commit.version - 1, commit.version, at_hand, changed), loading=loading)
 
 
 def follows(summary: dict[str, int], head: Commit) -> bool:
@@ -179,7 +170,7 @@ def follows(summary: dict[str, int], head: Commit) -> bool:
 
 
 def next_commit(
-    table: Table,
+    table: StgTable,
     summary: dict[str, int],
     accounting: Accounting,
     offsets: Offsets,
@@ -222,14 +213,13 @@ def _last_events(events: DataFrame) -> DataFrame:
 
 
 def topic_rows(
-    spark: SparkSession, table: Table, messages: DataFrame, loaded: DataFrame | None = None
+    spark: SparkSession, table: StgTable, messages: DataFrame, loaded: DataFrame | None = None
 ) -> DataFrame:
     """A stg table's SQL over the last image of every key among `messages`: the table, from its topic.
 
     Args:
         loaded: the table's rows before the topic's first event, where a bulk snapshot brought them.
     """
-    assert table.source is not None
     events = _decoded(table, messages)
     newest = _last_events(events.where("NOT _tombstone AND _fault IS NULL"))
     columns = list(table.source.names)
@@ -241,7 +231,7 @@ def topic_rows(
     return rows.unionByName(untouched.select(*rows.columns))
 
 
-def _newer(spark: SparkSession, table: Table, events: DataFrame) -> DataFrame:
+def _newer(spark: SparkSession, table: StgTable, events: DataFrame) -> DataFrame:
     """Events that come after what the table has for their key, live or deleted."""
     from pyspark.sql import functions as F
 
@@ -265,7 +255,7 @@ def _sequence_deletes(changes: DataFrame, sequences: DataFrame, key: tuple[str, 
     return joined.withColumn(SEQUENCE, chosen).select(*changes.columns)
 
 
-def _letters(table: Table, events: DataFrame) -> list[DeadLetter]:
+def _letters(table: StgTable, events: DataFrame) -> list[DeadLetter]:
     refused = events.where("_fault IS NOT NULL")
     rows = refused.select("topic", "partition", "offset", "key", "value", "_fault").collect()
     return [DeadLetter(str(table.name), *row) for row in rows]
@@ -279,7 +269,7 @@ def _summary(events: DataFrame) -> dict[str, int]:
         "count_if(_fault IS NOT NULL) AS faults",
         "count_if(NOT _tombstone AND _fault IS NULL) AS valid",
         "count(DISTINCT CASE WHEN NOT _tombstone AND _fault IS NULL THEN key END) AS keys",
-        "count_if(_unsent) AS unsent",
+        "count(_unsent) AS unsent",
         "count_if(op = 'r') AS reads",
         "count_if(op = 'd' AND _fault IS NULL) AS deletes",
         f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",
@@ -290,7 +280,12 @@ def _summary(events: DataFrame) -> dict[str, int]:
     return {name: int(row[name]) for name in row.asDict()}
 
 
-def account(summary: dict[str, int], counts: dict[str, int], *, keys: int, newer: int) -> Accounting:
+def account(summary: dict[str, int], counts: dict[str, int], *, keys: int, live: int) -> Accounting:
+    """What came of the events.
+
+    Args:
+        live: events that come after what the table has; `keys`: whose they are.
+    """
     changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0)
     valid = summary["events"] - summary["tombstones"] - summary["faults"]
     return Accounting(
@@ -298,9 +293,9 @@ def account(summary: dict[str, int], counts: dict[str, int], *, keys: int, newer
         inserted=counts.get(INSERT, 0),
         updated=counts.get(UPDATE_AFTER, 0),
         deleted=counts.get(DELETE, 0),
-        folded=valid - keys,
-        unchanged=newer - changed,
-        duplicate=keys - newer,
+        folded=live - keys,
+        unchanged=keys - changed,
+        duplicate=valid - live,
         tombstones=summary["tombstones"],
         quarantined=summary["faults"],
     )

@@ -27,6 +27,7 @@ from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.model import TableName
 from headrace.spec.partitions.completion import LateData, RunMode, Signal
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.creation import tell_watermark
 from headrace.store.record.commits import MOST_RECORDS
 
@@ -50,8 +51,8 @@ class Outcome:
     detail: str = ""
 
 
-Action = Callable[[Table, str, str], Mapping[str, Outcome]]
-"""What a run mode does with the complete partitions from a first to a last label. A second run changes
+Action = Callable[[Table, LabelRange], Mapping[str, Outcome]]
+"""What a run mode does with a range of complete partitions. A second run changes
 nothing. Labels that the answer leaves out have the outcome COMPLETE."""
 
 
@@ -162,7 +163,7 @@ class PartitionCompletion:
     def _reached(self, table: Table, by: Signal) -> int:
         if by is Signal.WATERMARK or offline(table):
             return watermark(self._registry, table)
-        latency = table.measured(SHARE, WINDOW_SECONDS) or table.latency
+        latency = table.run.measured(SHARE, WINDOW_SECONDS) or table.run.latency
         if latency is None or self._loading(table) or not self._runs(table):
             return 0
         return int(1000 * (self._clock() - latency))
@@ -221,7 +222,7 @@ class PartitionCompletion:
             if self._stop.is_set():
                 return
             try:
-                found = action(table, labels[0], labels[-1]) if action is not None else {}
+                found = action(table, LabelRange(labels[0], labels[-1])) if action is not None else {}
             except Cancelled:
                 return
             except Exception as error:

@@ -8,6 +8,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, Table
 from headrace.progress import Progress
 from headrace.results import RefreshResult
+from headrace.spec.partitions.label_range import LabelRange
 
 
 def write_run(
@@ -18,16 +19,15 @@ def write_run(
     Raises:
         ConstraintViolated, Cancelled: nothing was committed.
     """
-    start = end = None
+    labels = None
     if run.labels is not None:  # without any the cut alone is recorded
-        start, end = min(run.labels, default=run.through), max(run.labels, default=run.through)
+        ends = run.labels or {run.through}
+        labels = LabelRange(min(ends), max(ends), run.labels)
     return backfill(
         sessions,
         registry,
         table,
-        start,
-        end,
-        only=run.labels,
+        labels,
         frontier=dict(run.cut),
         complete_through=run.through,
         run_id=run_id,

@@ -9,13 +9,14 @@ from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.results import ConstraintResult
+from headrace.spec.partitions.label_range import LabelRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def check(
-    spark: SparkSession, table: Table, *, start: str | None, end: str | None, progress: Progress
+    spark: SparkSession, table: Table, labels: LabelRange | None, *, progress: Progress
 ) -> list[ConstraintResult]:
     """Violations of each constraint, all in one pass over the rows, and the table's quality suite."""
     from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ def check(
     from headrace.quality.suites import suite_of
 
     progress.report(f"checking {table.name}")
-    rows = in_range(table.store.frame(spark), table, start, end)
+    rows = in_range(table.store.frame(spark), table, labels)
     broken = [
         F.expr(f"count_if(not coalesce({c.expression}, false))").alias(f"c{i}")
         for i, c in enumerate(table.spec.constraints)

@@ -13,10 +13,11 @@ from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import tests_rows
 from headrace.engine.table.immutable import mutable_range
 from headrace.engine.table.offline_bound import unwritten
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.errors import NeedsResync
 from headrace.results import DifferingRow, ParityResult
 from headrace.sources.topics import Topics
+from headrace.spec.partitions.label_range import LabelRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,12 +81,10 @@ def _describe(found: DataFrame, table: Table) -> tuple[list[DifferingRow], list[
 
 def verify_topic(
     spark: SparkSession,
-    table: Table,
+    table: StgTable,
     bootstrap: str,
     topics: Topics,
-    *,
-    start: str | None = None,
-    end: str | None = None,
+    labels: LabelRange | None = None,
 ) -> ParityResult:
     """A stg table against its SQL over its whole topic up to the frontier that its commit recorded.
 
@@ -94,9 +93,8 @@ def verify_topic(
     Raises:
         NeedsResync: Kafka no longer holds the topic from its beginning, or retention the snapshot's rows.
     """
-    assert table.spec.source is not None
     table.store.reread()
-    commit, topic = table.store.commit, table.spec.source.topic
+    commit, topic = table.store.commit, table.topic
     begin = topics.starting(commit.loaded_at, [topic])
     if not commit.loaded_at and any(offset for offset in begin[topic].values()):
         raise NeedsResync(
@@ -105,8 +103,8 @@ def verify_topic(
         )
     messages = read(spark, bootstrap, begin, {topic: commit.offsets.get(topic, begin[topic])})
     loaded = table.store.loaded_rows(spark) if commit.loaded else None
-    expected = in_range(topic_rows(spark, table, messages, loaded), table, start, end)
-    actual = in_range(table.store.frame(spark, version=commit.version), table, start, end)
+    expected = in_range(topic_rows(spark, table, messages, loaded), table, labels)
+    actual = in_range(table.store.frame(spark, version=commit.version), table, labels)
     return compare(table, actual, expected, against="batch", version=commit.version, frontier=commit.frontier)
 
 
@@ -114,9 +112,7 @@ def verify_batch(
     spark: SparkSession,
     registry: Registry,
     table: Table,
-    *,
-    start: str | None = None,
-    end: str | None = None,
+    labels: LabelRange | None = None,
 ) -> ParityResult:
     """A derived table against its SQL at the frontier that its rows cover; streams go on meanwhile.
 
@@ -128,13 +124,13 @@ def verify_batch(
     with table.store.writing:  # between two refreshes: version and frontier belong together
         commit, frontier = table.store.commit, table.reached
     version, bound = commit.version, commit.immutable_before
-    start, end = mutable_range(table, bound, start, end)
+    labels = mutable_range(table, bound, labels)
     through = commit.complete_through
     if nothing := unwritten(table, None):
         frontier = registry.versions(table)
-    expected = batch_rows(spark, registry, table, frontier, start=start, end=end, complete_through=through)
+    expected = batch_rows(spark, registry, table, frontier, labels=labels, complete_through=through)
     if nothing:
         expected = expected.limit(0)
-    actual = in_range(table.store.frame(spark, version=version), table, start, end)
+    actual = in_range(table.store.frame(spark, version=version), table, labels)
     result = compare(table, actual, expected, against="batch", version=version, frontier=frontier)
     return result.model_copy(update={"immutable_before": bound, "complete_through": through})

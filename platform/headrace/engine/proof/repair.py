@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headrace.engine.rows.batch_rows import Span
 from headrace.engine.table.table import Table
 from headrace.errors import Cancelled, HeadraceError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult, Repaired
+from headrace.spec.partitions.label_range import LabelRange
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +24,13 @@ class Repair:
 
     Args:
         verify: compares a table with its SQL and, for stg, with its source.
-        refresh: recomputes a span of a table.
+        refresh: recomputes a range of a table.
         follow: brings a table to its upstreams' present versions, corrections of them included.
         corrected: told of a table whose rows were corrected: its consumers do what their policies say.
     """
 
     verify: Callable[[Table], list[ParityResult]]
-    refresh: Callable[[Table, Span], RefreshResult]
+    refresh: Callable[[Table, LabelRange | None], RefreshResult]
     follow: Callable[[Table], None]
     corrected: Callable[[Table], None]
 
@@ -53,11 +53,12 @@ class Repair:
         wrong = [r for r in before if not r.equal and r.error is None]
         if not wrong:
             return before
-        span = differing(table, wrong)
-        what = "all of it" if span.only is None else ", ".join(sorted(span.only))
+        labels = differing(table, wrong)
+        partitions = labels.among(labels.only or ()) if labels is not None else []
+        what = ", ".join(partitions) or "all of it"
         progress.report(f"{table.name}: recomputing {what}")
         try:
-            done = self.refresh(table, span)
+            done = self.refresh(table, labels)
         except Cancelled:
             raise
         except HeadraceError as error:
@@ -68,7 +69,7 @@ class Repair:
         self.corrected(table)
         progress.report(f"proving {table.name} again")
         repaired = Repaired(
-            partitions=sorted(span.only or ()),
+            partitions=partitions,
             missing=max(r.missing for r in wrong),
             extra=max(r.extra for r in wrong),
             inserted=done.inserted,
@@ -79,9 +80,9 @@ class Repair:
         return [result.model_copy(update={"repaired": repaired}) for result in self.verify(table)]
 
 
-def differing(table: Table, wrong: Sequence[ParityResult]) -> Span:
+def differing(table: Table, wrong: Sequence[ParityResult]) -> LabelRange | None:
     """The partitions in which the comparisons found a difference; the whole table where it has none."""
     labels = frozenset(label for result in wrong for label in result.partitions)
     if table.spec.partition_format is None or not labels or NO_LABEL in labels:
-        return Span()
-    return Span(min(labels), max(labels), labels)
+        return None
+    return LabelRange.exactly(labels)

@@ -10,20 +10,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.flow.flow import Flow
 from headrace.engine.ingest.cuts import Cut, CutMissed
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
-from headrace.engine.rows.batch_rows import Span, in_range, source_rows
+from headrace.engine.rows.batch_rows import in_range, source_rows
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
+from headrace.spec.partitions.label_range import LabelRange
+
+T = TypeVar("T", bound=Table)
 
 WIDTH = 2
 """Tables compared at the same time: one is planned while the other runs."""
@@ -50,37 +54,36 @@ class Proof:
     def verify(
         self,
         tables: Sequence[Table],
+        labels: LabelRange | None,
         *,
-        start: str | None,
-        end: str | None,
         source: bool,
         progress: Progress,
     ) -> list[ParityResult]:
         """One result per table and comparison, in the order of the tables."""
-        stg = [t for t in tables if t.spec.source is not None] if source else []
+        stg = [t for t in tables if is_stg(t)] if source else []
         total = len(tables) + len(stg)
-        batch = partial(self._batch, start=start, end=end)
+        batch = partial(self._batch, labels=labels)
         found = self._each(tables, batch, "its SQL in batch", progress, 0, total)
-        against_source = self._against_source(stg, start, end, progress, len(tables), total)
+        against_source = self._against_source(stg, labels, progress, len(tables), total)
         progress.report("compared", total, total)
         return [r for t in found for r in (t, against_source.get(t.table)) if r is not None]
 
-    def prove(self, table: Table, span: Span) -> list[ParityResult]:
+    def prove(self, table: Table, labels: LabelRange | None) -> list[ParityResult]:
         """A derived table against its SQL, a stg table against its source, which does not need its topic."""
-        if table.spec.source is None:
-            return [self._batch(table, span.start, span.end)]
-        return list(self._against_source([table], span.start, span.end, Progress(), 0, 1).values())
+        if not is_stg(table):
+            return [self._batch(table, labels)]
+        return list(self._against_source([table], labels, Progress(), 0, 1).values())
 
-    def _batch(self, table: Table, start: str | None, end: str | None) -> ParityResult:
+    def _batch(self, table: Table, labels: LabelRange | None) -> ParityResult:
         spark = self.sessions.batch
-        if table.spec.source is not None:
-            return verify_topic(spark, table, self.bootstrap, self.topics, start=start, end=end)
-        return verify_batch(spark, self.registry, table, start=start, end=end)
+        if is_stg(table):
+            return verify_topic(spark, table, self.bootstrap, self.topics, labels)
+        return verify_batch(spark, self.registry, table, labels)
 
     def _each(
         self,
-        tables: Sequence[Table],
-        compare_one: Callable[[Table], ParityResult],
+        tables: Sequence[T],
+        compare_one: Callable[[T], ParityResult],
         against: str,
         progress: Progress,
         done: int,
@@ -89,7 +92,7 @@ class Proof:
         """In the order of the tables; their Spark jobs belong to the statement of this thread."""
         from pyspark import inheritable_thread_target
 
-        def one(place: int, table: Table) -> ParityResult:
+        def one(place: int, table: T) -> ParityResult:
             progress.report(f"comparing {table.name} with {against}", done + place, total)
             return compare_one(table)
 
@@ -106,9 +109,8 @@ class Proof:
 
     def _against_source(
         self,
-        tables: Sequence[Table],
-        start: str | None,
-        end: str | None,
+        tables: Sequence[StgTable],
+        labels: LabelRange | None,
         progress: Progress,
         done: int,
         total: int,
@@ -121,7 +123,7 @@ class Proof:
                     break
                 try:
                     with self._cut(flow, waiting) as (at, cut):
-                        one = partial(self._compare, flow=flow, at=at, cut=cut, start=start, end=end)
+                        one = partial(self._compare, flow=flow, at=at, cut=cut, labels=labels)
                         known = done + len(found)
                         results = self._each(waiting, one, "its source", progress, known, total)
                         found |= {r.table: r for r in results}
@@ -133,12 +135,12 @@ class Proof:
         return found
 
     def _compare(
-        self, table: Table, *, flow: Flow, at: Position, cut: Cut, start: str | None, end: str | None
+        self, table: StgTable, *, flow: Flow, at: Position, cut: Cut, labels: LabelRange | None
     ) -> ParityResult:
         table.store.reread()
         version = cut.versions[table.name]
-        actual = in_range(table.store.frame(self.sessions.batch, version=version), table, start, end)
-        with source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected:
+        actual = in_range(table.store.frame(self.sessions.batch, version=version), table, labels)
+        with source_rows(self.sessions.batch, table, at, self.scratch, labels) as expected:
             result = compare(
                 table,
                 actual,
@@ -153,11 +155,11 @@ class Proof:
         return result
 
     @contextmanager
-    def _cut(self, flow: Flow, tables: Sequence[Table]) -> Iterator[tuple[Position, Cut]]:
+    def _cut(self, flow: Flow, tables: Sequence[StgTable]) -> Iterator[tuple[Position, Cut]]:
         """A position of the source and the versions of all tables of the flow there."""
         token = uuid.uuid4().hex
         reached = flow.cuts.expect(token)
-        captured = [t.spec.source for t in flow.tables if t.spec.source is not None]
+        captured = [t.source.table for t in flow.tables if is_stg(t)]
         (name,) = {s.source for s in captured} if len({s.source for s in captured}) == 1 else {""}
         if not name:
             raise TerminalError(f"flow {flow.name} reads several sources; verify them one by one")
@@ -173,9 +175,8 @@ class Proof:
     def repair(
         self,
         tables: Sequence[Table],
+        labels: LabelRange | None,
         *,
-        start: str | None,
-        end: str | None,
         source: bool,
         follow: Callable[[Table], None],
         corrected: Callable[[Table], None],
@@ -184,34 +185,33 @@ class Proof:
         """As `verify`, and what differs is computed again and compared again. See `Repair`."""
         quiet = Progress()
         work = Repair(
-            verify=lambda t: self.verify([t], start=start, end=end, source=source, progress=quiet),
-            refresh=lambda t, span: self.refresh(t, span, progress=progress),
+            verify=lambda t: self.verify([t], labels, source=source, progress=quiet),
+            refresh=lambda t, differing: self.refresh(t, differing, progress=progress),
             follow=follow,
             corrected=corrected,
         )
         return work.run(tables, progress)
 
-    def refresh(self, table: Table, span: Span, *, progress: Progress) -> RefreshResult:
+    def refresh(self, table: Table, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:
         """Backfill by the table's SQL or, for stg, from its source. Columns may be other than they were."""
-        if table.spec.source is not None:
-            return self._refresh_from_source(table, span, progress)
+        if is_stg(table):
+            return self._refresh_from_source(table, labels, progress)
         return backfill(
             self.sessions,
             self.registry,
             table,
-            span.start,
-            span.end,
-            only=span.only,
+            labels,
             run_id=self.run_id,
             progress=progress,
         )
 
-    def _refresh_from_source(self, table: Table, span: Span, progress: Progress) -> RefreshResult:
+    def _refresh_from_source(
+        self, table: StgTable, labels: LabelRange | None, progress: Progress
+    ) -> RefreshResult:
         """Backfill of a stg table: its range is read again from the source, at a known position.
 
         A table with another text than its rows rests: all of it is read, and it goes on after that position.
         """
-        assert table.spec.source is not None
         flow = next(f for f in self.flows if any(t.name == table.name for t in f.tables))
         renewed = table.store.commit.template != table.template
         if table.name not in flow.active and not renewed:
@@ -219,18 +219,16 @@ class Proof:
                 f"`{table.name}` does not run, so no position of the source can be fixed. "
                 f"Next: `headrace resume {table.name}`"
             )
-        start, end, topic = span.start, span.end, table.spec.source.topic
+        topic = table.topic
         with (
             self._cut(flow, [table]) as (at, cut),
-            source_rows(self.sessions.batch, table, at, self.scratch, start=start, end=end) as expected,
+            source_rows(self.sessions.batch, table, at, self.scratch, labels) as expected,
         ):
             return backfill(
                 self.sessions,
                 self.registry,
                 table,
-                start,
-                end,
-                only=span.only,
+                labels,
                 expected=expected,
                 version=cut.versions[table.name],
                 offsets={topic: cut.offsets[topic]} if renewed else None,

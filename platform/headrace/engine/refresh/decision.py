@@ -151,6 +151,6 @@ def _driving(table: Table, rows: Mapping[TableName, int]) -> int:
 
 def history(table: Table) -> deque[Decision]:
     """Past decisions, oldest first: read back from the log once, then kept in memory."""
-    if table.decisions is None:
-        table.decisions = deque(decisions(newest(table.store.changelog.path, HISTORY)), HISTORY)
-    return table.decisions
+    if table.run.decisions is None:
+        table.run.decisions = deque(decisions(newest(table.store.changelog.path, HISTORY)), HISTORY)
+    return table.run.decisions

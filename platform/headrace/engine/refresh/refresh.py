@@ -5,27 +5,24 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headrace.engine.compaction.compaction import (
-    DRIVER_CHANGES,
-    DRIVER_ROWS,
     compact,
     snapshot_commit,
     warm_head,
 )
+from headrace.engine.refresh.constraints import check_violations, gathered
 from headrace.engine.refresh.decision import Refresh, candidates, decide, history, recomputing, whole_query
 from headrace.engine.refresh.shadow import compare, due
-from headrace.engine.refresh.strategies import cluster, driver, weighted
-from headrace.engine.refresh.strategies.large import gathered
-from headrace.engine.refresh.strategies.top_n import top_changes
+from headrace.engine.refresh.strategies.executors import EXECUTORS
 from headrace.engine.refresh.upstream_change import changes_since, corrected
+from headrace.engine.refresh.work import Frames, Work
 from headrace.engine.rows.cells import TooLarge, TooWide
-from headrace.engine.rows.diff import check_unique, count_kinds
+from headrace.engine.rows.diff import check_unique, count_kinds, net_frame
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import run, with_violations
 from headrace.engine.spark.sessions import Sessions
@@ -35,27 +32,20 @@ from headrace.engine.table.table import Delta, Registry, Table
 from headrace.errors import NeedsResync
 from headrace.planner.policy.choice import Place
 from headrace.planner.strategies import (
-    AffectedKeys,
-    AffectedPartitions,
-    Full,
     Row,
     Strategy,
-    TopN,
     Weighted,
 )
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.frames import local
 from headrace.store.live.head import Head
 from headrace.store.record.commits import Commit
-from headrace.store.schema import STREAM
+from headrace.store.schema import KIND, STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-
-SMALL = 20_000
-"""Change rows up to which a refresh stays in the driver."""
 
 
 def _gone(table: Table, upstream: Table, after: int) -> str:
@@ -133,6 +123,7 @@ def _refresh(
         return None  # an upstream was rewound since the cut was taken
     policy = table.spec.correction_policy
     deltas = {}
+    small = table.limits.small
     for name, upstream in upstreams.items():
         after = recorded.get(str(name), 0)
         if heads[name].commit.version > after:
@@ -143,13 +134,13 @@ def _refresh(
                 rows = max(1, heads[name].commit.rows)
                 deltas[name] = Delta(name, after, heads[name].commit.version, None, rows)
                 continue
-            found = changes_since(upstream, heads[name], after, known.get(name), policy=policy, limit=SMALL)
+            found = changes_since(upstream, heads[name], after, known.get(name), policy=policy, limit=small)
             if found.count:
                 deltas[name] = found
     reached = {str(n): h.commit.version for n, h in heads.items()}
-    first = table.store.version == 0 and not table.covered  # an aggregate has a row over no rows
+    first = table.store.version == 0 and not table.run.covered  # an aggregate has a row over no rows
     if not deltas and not first:
-        table.covered = reached
+        table.run.covered = reached
         return None
     commit = table.store.commit.next(
         "stream",
@@ -159,8 +150,8 @@ def _refresh(
         batch=batch,
         source_ms=max(h.commit.source_ms for h in heads.values()),
     )
-    small = all(d.rows is not None and d.count <= SMALL for d in deltas.values())
-    place: Place = "driver" if small else "arrow" if _by_arrow(table, deltas) else "cluster"
+    few = all(d.rows is not None and d.count <= small for d in deltas.values())
+    place: Place = "driver" if few else "arrow" if _by_arrow(table, deltas) else "cluster"
     again = recomputing(table, asked=recompute, corrected=any(corrected(d, policy) for d in deltas.values()))
     refresh = decide(table, upstreams, deltas, commit, place=place, force=force, again=again)
     skip = policy is CorrectionPolicy.SKIP
@@ -169,12 +160,12 @@ def _refresh(
     delta = _carry_out(work, refresh, force=force, again=again)
     if refresh.decision is not None:
         history(table).append(refresh.decision)
-    table.covered = reached
+    table.run.covered = reached
     return delta
 
 
 def _carry_out(work: Work, refresh: Refresh, *, force: str | None, again: Strategy | None) -> Delta | None:
-    if refresh.features.place == "driver" and not isinstance(refresh.strategy, Full):
+    if refresh.features.place == "driver" and EXECUTORS[type(refresh.strategy)].in_driver is not None:
         try:
             return _in_driver(work, refresh)
         except TooLarge:
@@ -194,19 +185,6 @@ def _carry_out(work: Work, refresh: Refresh, *, force: str | None, again: Strate
     return _on_cluster(work, refresh)
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a refresh works on. `shadowed`: the alternative runs beside it."""
-
-    sessions: Sessions
-    table: Table
-    upstreams: dict[TableName, Table]
-    heads: dict[TableName, Head]
-    deltas: dict[TableName, Delta]
-    skip: bool
-    shadowed: bool
-
-
 def _shadow(work: Work, refresh: Refresh, changes: DataFrame | pa.Table) -> None:
     """Where it is due, run the alternative and compare. Raises StrategiesDiffer."""
     others = [s for name, s in candidates(work.table).items() if name != refresh.strategy.name]
@@ -216,25 +194,16 @@ def _shadow(work: Work, refresh: Refresh, changes: DataFrame | pa.Table) -> None
 
     with Persisted() as persist:
         try:
-            alternative = partial(_plan_on_cluster, spark, work, refresh.commit, others[0], persist)
+            alternative = partial(_plan_on_spark, work, refresh.commit, others[0], persist)
             refresh.shadowed(names[1], compare(spark, work.table, changes, alternative, names))
         except TooWide as why:
             log.info("%s: nothing to compare with: %s", work.table.name, why)
 
 
 def _in_driver(work: Work, refresh: Refresh) -> Delta | None:
-    spark, table, upstreams, deltas = work.sessions.flow, work.table, work.upstreams, work.deltas
-    strategy = refresh.strategy
-    if isinstance(strategy, Row):
-        (name,) = upstreams
-        changes = driver.row_changes(spark, table, upstreams[name], deltas[name])
-    elif isinstance(strategy, TopN):
-        changes = top_changes(spark, table, strategy, upstreams, work.heads, deltas)
-    elif isinstance(strategy, Weighted):
-        changes = weighted.in_driver(spark, table, strategy, upstreams, work.heads, deltas)
-    else:
-        assert isinstance(strategy, AffectedKeys | AffectedPartitions)
-        changes = driver.affected_changes(spark, table, strategy, upstreams, work.heads, deltas)
+    table, run_it = work.table, EXECUTORS[type(refresh.strategy)].in_driver
+    assert run_it is not None
+    changes = run_it(work, refresh.strategy)
     changes = mutable(changes, table)
     refresh.record("driver", changes.num_rows)
     _shadow(work, refresh, changes)
@@ -242,24 +211,24 @@ def _in_driver(work: Work, refresh: Refresh) -> Delta | None:
         return None
     commit = refresh.commit
     table.store.append(changes, commit, origin=STREAM)
-    table.seen(commit)
+    table.run.seen(commit)
     return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
 
 
 def _on_cluster(work: Work, refresh: Refresh) -> Delta | None:
     spark, table = work.sessions.large, work.table
     upstream_rows = max(u.store.commit.rows for u in work.upstreams.values())
-    if table.store.version == 0 and upstream_rows <= DRIVER_ROWS:
+    if table.store.version == 0 and upstream_rows <= table.limits.rows:
         return _first_load(spark, work, refresh)
     if (rows := _of_many(work, refresh)) is not None:
         rows = mutable(rows, table)
         return _commit_large(work, refresh, rows, count_kinds(rows), place="arrow")
     with Persisted() as persist:
         try:
-            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, persist)
+            changes = _plan_on_spark(work, refresh.commit, refresh.strategy, persist)
         except TooWide as why:
             refresh.choice, refresh.strategy = whole_query(refresh, str(why))
-            changes = _plan_on_cluster(spark, work, refresh.commit, refresh.strategy, persist)
+            changes = _plan_on_spark(work, refresh.commit, refresh.strategy, persist)
         changes = persist(mutable(changes, table))
         kinds = count_kinds(changes)
         count = sum(kinds.values())
@@ -283,12 +252,12 @@ def _commit_large(
         return None
     commit = refresh.commit
     rows = changes if isinstance(changes, pa.Table) else None
-    if rows is not None and count <= SMALL and table.store.version > 0:  # much was read, little has changed
+    if rows is not None and count <= table.limits.small and table.store.version:  # much read, little changed
         table.store.append(rows, commit, origin=STREAM)
-        table.seen(commit)
+        table.run.seen(commit)
     else:
         table.store.append_large(changes, commit, origin=STREAM, kinds=kinds)
-        table.seen(commit)
+        table.run.seen(commit)
         compact(work.sessions.large, table, run_id=commit.run_id)
     return Delta(table.name, commit.version - 1, commit.version, rows, count)
 
@@ -299,23 +268,19 @@ def _by_arrow(table: Table, deltas: Mapping[TableName, Delta]) -> bool:
     if table.store.version == 0 or len(deltas) != 1 or not (schema.joinable and schema.comparable):
         return False
     [delta] = deltas.values()
-    if delta.rows is None or delta.count > DRIVER_CHANGES:
+    if delta.rows is None or delta.count > table.limits.changes:
         return False
-    if isinstance(strategy, Weighted):
-        return weighted.tells_groups(strategy) and table.store.commit.rows <= DRIVER_ROWS
-    return isinstance(strategy, Row)
+    return EXECUTORS[type(strategy)].suits_arrow(table, strategy)
 
 
 def _of_many(work: Work, refresh: Refresh) -> pa.Table | None:
     """The table's change, where the choice was made for this place and fell on its own strategy."""
-    spark, table, strategy = work.sessions.large, work.table, refresh.strategy
-    if refresh.features.place != "arrow" or strategy is not table.plan.strategy:
+    strategy = refresh.strategy
+    if refresh.features.place != "arrow" or strategy is not work.table.plan.strategy:
         return None
-    [delta] = work.deltas.values()
-    upstream = work.upstreams[delta.table]
-    if isinstance(strategy, Weighted):
-        return weighted.of_many(spark, table, strategy, upstream, table.store.head(), delta)
-    return driver.row_changes_of_many(spark, table, upstream, delta)
+    by_arrow = EXECUTORS[type(strategy)].by_arrow
+    assert by_arrow is not None, "suited to Arrow"
+    return by_arrow(work, strategy)
 
 
 def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | None:
@@ -328,48 +293,44 @@ def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | No
     result = mutable(with_violations(run(spark, table.stored_query, inputs), table.spec), table).toArrow()
     if not result.num_rows:
         return None
-    driver.check_violations(result, table)
+    check_violations(result, table)
     rows = result.select(list(table.store.schema.stored_names))
     check_unique(rows, table.store.schema, table=str(table.name))
     refresh.record("driver", rows.num_rows)
     commit = refresh.commit
     record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=commit.run_id)
     table.store.load(rows, commit, record, tombstones=None)
-    table.seen(commit)
+    table.run.seen(commit)
     return Delta(table.name, commit.version - 1, commit.version, None, rows.num_rows)
 
 
-def _current(spark: SparkSession, work: Work, commit: Commit) -> dict[TableName, DataFrame]:
-    """Every upstream's rows at the cut that `commit` covers."""
-    return {
+def _plan_on_spark(work: Work, commit: Commit, strategy: Strategy, persist: Persisted) -> DataFrame:
+    """The table's net change by `strategy`, over the upstreams at the cut that `commit` covers."""
+    spark, table = work.sessions.large, work.table
+    current = {
         n: u.store.frame(spark, version=commit.upstreams[str(n)]).select(*u.store.schema.names)
         for n, u in work.upstreams.items()
     }
-
-
-def _plan_on_cluster(
-    spark: SparkSession, work: Work, commit: Commit, strategy: Strategy, persist: Persisted
-) -> DataFrame:
-    """The table's net change by `strategy`: stored columns and `_kind`."""
-    table, upstreams, current = work.table, work.upstreams, _current(spark, work, commit)
-    frames = {
-        n: cluster.delta_frame(
-            spark, upstreams[n], d, skip_backfill=work.skip, net=isinstance(strategy, Row | Weighted)
-        )
+    net = isinstance(strategy, Row | Weighted)
+    changes = {
+        n: _delta_frame(spark, work.upstreams[n], d, skip_backfill=work.skip, net=net)
         for n, d in work.deltas.items()
         if table.store.version > 0
     }
-    if isinstance(strategy, Row):
-        (name,) = upstreams
-        return cluster.row_changes(spark, table, upstreams[name], frames[name])
-    if isinstance(strategy, TopN):
-        raise TooWide("only the driver keeps the first rows of an order")
-    if isinstance(strategy, Weighted):
-        count = sum(d.count for d in work.deltas.values())
-        return weighted.on_cluster(
-            spark, table, strategy, upstreams, current, frames, persist, rows_changed=count
-        )
-    if isinstance(strategy, AffectedKeys | AffectedPartitions):
-        return cluster.affected_changes(spark, table, strategy, current, frames, persist)
-    inputs = [current[r.upstream] for r in table.spec.references]  # type: ignore[index]
-    return cluster.full_changes(spark, table, inputs, empty=table.store.version == 0)
+    return EXECUTORS[type(strategy)].on_spark(work, strategy, Frames(current, changes), persist)
+
+
+def _delta_frame(
+    spark: SparkSession, upstream: Table, delta: Delta, *, skip_backfill: bool, net: bool
+) -> DataFrame:
+    """A change as a Spark frame (stored columns and `_kind`), read back from the changelog.
+
+    Args:
+        net: one change per key, as ROW needs it.
+    """
+    changes = upstream.store.changelog.frame(
+        spark, delta.after, delta.through, skip_backfill=skip_backfill, live=True
+    )
+    if net and delta.through - delta.after > 1:
+        return net_frame(changes, upstream.store.schema)
+    return changes.select(*upstream.store.schema.stored_names, KIND)

@@ -27,8 +27,8 @@ class StrategiesDiffer(TerminalError):
 
 def due(table: Table, one_in: int) -> bool:
     """Whether this refresh of `table` is one of those that are shadowed. Counts it."""
-    table.refreshes += 1
-    return one_in > 0 and table.refreshes % one_in == 0
+    table.run.refreshes += 1
+    return one_in > 0 and table.run.refreshes % one_in == 0
 
 
 def compare(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,9 @@ import pyarrow.parquet as pq
 
 from headrace.engine.rows.restriction import Times, restriction
 from headrace.engine.spark.query import run, used_columns
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.sources.postgres import Position
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import open_range, shape
 from headrace.store.frames import local
 from headrace.store.schema import arrow_schema
@@ -25,28 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class Span:
-    """Partitions of one table, both ends included; all of it where there are none.
-
-    Args:
-        only: labels within the ends: no other one is compared or written.
-    """
-
-    start: str | None = None
-    end: str | None = None
-    only: frozenset[str] | None = None
-
-
 def batch_rows(
     spark: SparkSession,
     registry: Registry,
     table: Table,
     frontier: Mapping[str, int],
     *,
-    start: str | None = None,
-    end: str | None = None,
-    only: Collection[str] | None = None,
+    labels: LabelRange | None = None,
     complete_through: str = "",
     held: Sequence[pa.Table] | None = None,
 ) -> DataFrame:
@@ -59,17 +44,18 @@ def batch_rows(
         complete_through: of the commit that is meant: no partition after it belongs to the table.
         held: what each reference has for the range, where the driver has it: see `rows_held`.
     """
-    low, high = start, end
-    if complete_through:
-        low, high = start or open_range(table.spec)[0], min(end or complete_through, complete_through)
     if held is None:
-        inputs = _read(spark, registry, table, frontier, start, end)
+        inputs = _read(spark, registry, table, frontier, labels)
     else:
         inputs = _given(spark, registry, table, held)
-    bounds = (low, high) if table.plan.partitions.bound else (None, None)
-    rows = run(spark, table.stored_query, inputs, start=bounds[0], end=bounds[1])
+    carried = None
+    if table.plan.partitions.bound:
+        carried = labels
+        if complete_through:
+            carried = (labels or open_range(table.spec)).clip(last=complete_through)
+    rows = run(spark, table.stored_query, inputs, carried)
     rows = complete(rows.select(*table.store.schema.stored_names), table, complete_through)
-    rows = in_range(rows, table, start, end, only)
+    rows = in_range(rows, table, labels)
     return rows if held is None else rows.coalesce(1)  # a few rows need no more than one task
 
 
@@ -78,8 +64,7 @@ def _read(
     registry: Registry,
     table: Table,
     frontier: Mapping[str, int],
-    start: str | None,
-    end: str | None,
+    labels: LabelRange | None,
 ) -> list[DataFrame]:
     """Each reference's rows at `frontier`, out of files."""
     frames = {
@@ -90,7 +75,7 @@ def _read(
     }
     found = []
     for place, upstream in enumerate(registry.referenced(table)):
-        part = restriction(table, place, upstream.store.schema, start, end, None)
+        part = restriction(table, place, upstream.store.schema, labels)
         # Labels Spark pushes down itself; that a range of them is one of the time it cannot know.
         rows = frames[upstream.name]
         found.append(part.applied(rows) if isinstance(part, Times) else rows)
@@ -121,15 +106,12 @@ def complete(rows: DataFrame, table: Table, complete_through: str) -> DataFrame:
 @contextmanager
 def source_rows(
     spark: SparkSession,
-    table: Table,
+    table: StgTable,
     position: Position,
     scratch: Path,
-    *,
-    start: str | None = None,
-    end: str | None = None,
+    labels: LabelRange | None = None,
 ) -> Iterator[DataFrame]:
     """A stg table's SQL over the captured table's rows at a known position, while the block lasts."""
-    assert table.source is not None
     columns = table.source.typed
     schema = arrow_schema(columns)
     directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
@@ -144,25 +126,15 @@ def source_rows(
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
         rows = spark.read.parquet(str(directory))
         found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
-        yield in_range(found, table, start, end)
+        yield in_range(found, table, labels)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def in_range(
-    rows: DataFrame,
-    table: Table,
-    start: str | None,
-    end: str | None,
-    only: Collection[str] | None = None,
-) -> DataFrame:
-    """Rows whose partition lies in the inclusive range; all where the table or the call has none.
-
-    Args:
-        only: these labels of the range and no others.
-    """
+def in_range(rows: DataFrame, table: Table, labels: LabelRange | None) -> DataFrame:
+    """Rows whose partition is in the range; all where the table has no partitions, or there is no range."""
     column = table.store.schema.partition
-    if column is None or start is None or end is None:
+    if column is None or labels is None:
         return rows
-    rows = rows.where((rows[column] >= start) & (rows[column] <= end))
-    return rows if only is None else rows.where(rows[column].isin(sorted(only)))
+    rows = rows.where((rows[column] >= labels.start) & (rows[column] <= labels.end))
+    return rows if labels.only is None else rows.where(rows[column].isin(sorted(labels.only)))

@@ -1,9 +1,10 @@
-"""Following a change to the cells it touches, and finding the rows of those cells, in the driver."""
+"""Following a change to the cells it touches, and the rows of those cells: in the driver, and on Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from functools import reduce
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -12,6 +13,9 @@ from headrace.planner.cells.paths import Step
 from headrace.planner.sql.joins import comparable
 from headrace.store.live.lookup import KeySet, tuples
 from headrace.store.schema import TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class TooLarge(Exception):
@@ -110,3 +114,68 @@ def alike(cells: Cells, schemas: Sequence[TableSchema]) -> bool:
             if kind != types[step.to_reference][end.lower()] or not comparable(kind):
                 return False
     return all(comparable(types[r][c.lower()]) for r, columns in cells.leaves for c in columns)
+
+
+def touched_cells_frame(
+    cells: Cells, current: list[DataFrame], changes: Mapping[int, DataFrame]
+) -> DataFrame:
+    """As `touched_cells`, as a Spark plan."""
+    if any(reference in changes for reference in cells.global_leaves):
+        raise TooWide("a table changed whose every row may matter to every row of the result")
+    found = [changes[r].select(*columns) for r, columns in cells.leaves if r in changes]
+    for path in cells.paths:
+        if path.reference not in changes:
+            continue
+        rows = changes[path.reference]
+        for step in path.steps:
+            rows = _follow_frame(step, rows, current[step.to_reference], changes.get(step.to_reference))
+        found.append(rows.select(*cells.partitioned[path.steps[-1].to_reference]))
+    return reduce(lambda a, b: a.unionAll(b), found).distinct()
+
+
+def _follow_frame(step: Step, rows: DataFrame, side: DataFrame, changes: DataFrame | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if changes is not None:
+        side = side.unionByName(changes.select(*side.columns))
+    found = semi_join_frame(side, step.to_columns, rows.select(*step.from_columns), null_safe=step.null_safe)
+    if not step.null_aware:
+        return found
+    (start,), (end,) = step.from_columns, step.to_columns
+    if not rows.where(F.col(f"`{start}`").isNull()).isEmpty():
+        raise TooWide(f"NOT IN meets a NULL in `{start}`")
+    return found.unionAll(side.where(F.col(f"`{end}`").isNull()))
+
+
+def restricted_frame(cells: Cells, rows: list[DataFrame], affected: DataFrame) -> list[DataFrame]:
+    """The leaves that hold cells restricted to these; free ones stay whole: a join finds its own rows."""
+    inputs = list(rows)
+    for reference, columns in cells.leaves:
+        inputs[reference] = semi_join_frame(rows[reference], columns, affected, null_safe=True)
+    return inputs
+
+
+def semi_join_frame(
+    rows: DataFrame,
+    columns: tuple[str, ...],
+    keys: DataFrame,
+    *,
+    null_safe: bool | tuple[bool, ...],
+    how: str = "left_semi",
+) -> DataFrame:
+    """Rows whose tuple of `columns` is among `keys` (a frame of as many columns, in order).
+
+    Args:
+        null_safe: whether NULL meets NULL, for all columns or for each.
+        how: `left_anti` for those that are not among them.
+    """
+    from pyspark.sql import functions as F
+
+    renamed = keys.toDF(*[f"_k{i}" for i in range(len(columns))]).distinct()
+    safe = null_safe if isinstance(null_safe, tuple) else (null_safe,) * len(columns)
+    terms = []
+    for i, column in enumerate(columns):
+        left, right = F.col(f"r.`{column}`"), F.col(f"k._k{i}")
+        terms.append(left.eqNullSafe(right) if safe[i] else left == right)
+    condition = reduce(lambda a, b: a & b, terms)
+    return rows.alias("r").join(renamed.alias("k"), condition, how)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.table.table import Table
 from headrace.planner.sql.direct import TIMES
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import bounds
 from headrace.store.schema import TableSchema, arrow_schema
 
@@ -20,19 +20,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Labels:
-    """Rows whose label lies in an inclusive range. `only`: labels of it, no others."""
+class Labelled:
+    """Rows whose label is in a range."""
 
     column: str
-    start: str
-    end: str
-    only: Collection[str] | None
+    labels: LabelRange
 
     def predicate(self) -> pc.Expression:
         """For Arrow."""
-        label = pc.field(self.column)
-        inside = (label >= self.start) & (label <= self.end)
-        return inside if self.only is None else inside & label.isin(pa.array(sorted(self.only), pa.string()))
+        label, only = pc.field(self.column), self.labels.only
+        inside = (label >= self.labels.start) & (label <= self.labels.end)
+        return inside if only is None else inside & label.isin(pa.array(sorted(only), pa.string()))
 
 
 @dataclass(frozen=True)
@@ -67,28 +65,25 @@ def restriction(
     table: Table,
     reference: int,
     upstream: TableSchema,
-    start: str | None,
-    end: str | None,
-    only: Collection[str] | None,
-) -> Labels | Times | None:
+    labels: LabelRange | None,
+) -> Labelled | Times | None:
     """The rows of one reference from which those of the range follow; None where that may be any row.
 
     Args:
         reference: its index into the table's references; `upstream` is its schema.
-        start: inclusive labels, as `end`.
     """
-    if start is None or end is None:
+    if labels is None:
         return None
     kinds = {name.lower(): (name, kind) for name, kind in upstream.columns}
     label, time = table.plan.partitions.column(reference), table.plan.partitions.time
     if label is not None:
         name, kind = kinds[label.lower()]
-        return Labels(name, start, end, only) if kind == "string" else None
+        return Labelled(name, labels) if kind == "string" else None
     if time is None:
         return None
     name, kind = kinds.get(time.lower(), (time, ""))
     if kind not in TIMES:
         return None
-    following = bounds(table.spec, end)[1]
+    following = bounds(table.spec, labels.end)[1]
     endless = following == datetime.max.replace(tzinfo=UTC)
-    return Times(name, kind, bounds(table.spec, start)[0], None if endless else following)
+    return Times(name, kind, bounds(table.spec, labels.start)[0], None if endless else following)

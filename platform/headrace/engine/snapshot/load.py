@@ -25,7 +25,7 @@ from headrace.engine.snapshot.write import Cut, Target, commit_load, plan_query
 from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import StgTable
 from headrace.errors import TerminalError
 from headrace.progress import Progress
 from headrace.sources.bulk.choice import TableFacts, slot_name
@@ -61,7 +61,7 @@ class BulkLoad:
     sessions: Sessions
     connector: Connector
     dsn: str
-    tables: Sequence[Table]
+    tables: Sequence[StgTable]
     flows: Sequence[Flow]
     topics: Topics
     state: Path
@@ -85,7 +85,7 @@ class BulkLoad:
         offsets = self._check(ours=known is not None)
         slot = slot_name(self.connector.config)
         LoadRecord(self.connector.name, slot, "LOADING").save(self.state)
-        topics = {t.spec.source.topic for t in self.tables if t.spec.source is not None}
+        topics = {t.topic for t in self.tables}
         with ExitStack() as waiting:
             for flow in self.flows:  # derived tables are computed once, from all of the source
                 waiting.enter_context(flow.first_load(topics))
@@ -112,9 +112,9 @@ class BulkLoad:
         """Where the tables' topics begin. Raises NotFirst where the load would not be the first."""
         if not ours and slot_exists(self.dsn, slot_name(self.connector.config)):
             raise NotFirst(f"the replication slot `{slot_name(self.connector.config)}` exists already")
-        ends = self.topics.ends([t.spec.source.topic for t in self.tables if t.spec.source is not None])
+        ends = self.topics.ends([t.topic for t in self.tables])
         for table in self.tables:
-            topic = str(table.spec.source)
+            topic = table.topic
             half_loaded = ours and 0 < table.store.version == table.store.commit.loaded
             if (table.store.version and not half_loaded) or any(ends.get(topic, {}).values()):
                 raise NotFirst(f"`{table.name}` has changes already, so this is not its first load")
@@ -122,7 +122,7 @@ class BulkLoad:
 
     def _load(self, slot: str, offsets: dict[str, dict[int, int]], progress: Progress) -> int:
         self._say(progress, "making the replication slot")
-        sources = {t.spec.source for t in self.tables if t.spec.source is not None}
+        sources = {t.source.table for t in self.tables}
         facts = {f.table: f for f in read_facts(self.dsn, sources)}
         for known in facts.values():
             if known.hindrance is not None:

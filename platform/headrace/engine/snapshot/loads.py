@@ -12,7 +12,7 @@ from headrace.engine.read.views import Views
 from headrace.engine.snapshot.load import BulkLoad, NotFirst, settle_beside
 from headrace.engine.spark.job_group import JobGroup
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import Table, is_stg
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.progress import Progress
 from headrace.results import LoadResult
@@ -51,7 +51,7 @@ class Loads:
         if source not in self.project.connectors:
             raise UnknownName(f"no source `{source}`; {did_you_mean(source, self.project.connectors)}")
         known = [t for f in self.flows for t in f.tables]
-        tables = [t for t in known if t.spec.source is not None and t.spec.source.source == source]
+        tables = [t for t in known if is_stg(t) and t.source.table.source == source]
         connector = self.project.connectors[source]
         load = BulkLoad(
             self.sessions,
@@ -99,5 +99,5 @@ class Loads:
     def warnings(self, table: Table) -> list[str]:
         """What `headrace status` says of the table's load while it runs."""
         with self._lock:
-            load = self._under_way.get(table.spec.source.source) if table.spec.source else None
+            load = self._under_way.get(table.source.table.source) if is_stg(table) else None
         return [load.warnings()] if load is not None else []

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 
 from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.direct import direct_query
-from headrace.engine.refresh.strategies.cluster import check_changes
+from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.diff import count_kinds, diff_frame
 from headrace.engine.spark.arrow_query import run_direct
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import run
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import StgTable, Table
 from headrace.planner.sql.direct import Direct
 from headrace.results import Accounting
 from headrace.sources.envelope import sequence
@@ -55,7 +55,7 @@ class Target:
         staged: folder of the source's rows for Spark.
     """
 
-    table: Table
+    table: StgTable
     query: Direct | None
     staged: Path
     rows: int = 0
@@ -65,7 +65,6 @@ class Target:
     @property
     def source(self) -> SourceSchema:
         """The captured table."""
-        assert self.table.source is not None
         return self.table.source
 
     @property
@@ -124,7 +123,7 @@ class Target:
         shutil.rmtree(self.staged, ignore_errors=True)
 
 
-def plan_query(table: Table) -> Direct | None:
+def plan_query(table: StgTable) -> Direct | None:
     """What Arrow may run for an empty table, None where Spark must."""
     if table.store.version or table.store.pin.compacted or table.store.schema.hidden:
         return None

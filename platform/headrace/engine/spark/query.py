@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from headrace.spec.model import TableSpec, Violation
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import open_range
 from headrace.spec.sql.rendering import render
 
@@ -24,9 +25,7 @@ def run(
     spark: SparkSession,
     spec: TableSpec,
     inputs: Sequence[DataFrame],
-    *,
-    start: str | None = None,
-    end: str | None = None,
+    labels: LabelRange | None = None,
 ) -> DataFrame:
     """The table's query over `inputs`, one frame per reference in order of appearance.
 
@@ -34,17 +33,18 @@ def run(
     constraint removes are gone, in stream and batch alike.
 
     Args:
-        start: inclusive first partition label; with `end` left out the whole open range.
+        labels: what the text's parameters carry; without a range all labels that there can be.
     """
     names = []
     for position, frame in enumerate(inputs):
         name = f"hr_{spec.name.layer}_{spec.name.table}_{position}_{next(_COUNTER)}"
         frame.createOrReplaceTempView(name)
         names.append(name)
-    first, last = open_range(spec) if spec.partition_format else ("", "")
+    if labels is None:
+        labels = open_range(spec) if spec.partition_format else LabelRange("", "")
     try:
         text = render(spec, {}, by_reference=dict(enumerate(names)))
-        result = spark.sql(text, args={"start_date": start or first, "end_date": end or last})
+        result = spark.sql(text, args={"start_date": labels.start, "end_date": labels.end})
     finally:
         for name in names:
             spark.catalog.dropTempView(name)

@@ -225,7 +225,7 @@ class Apply:
                     tables[table.name] = kept = self.registry[table.name]
                     kept.plan = table.plan
             gone, self.registry.tables = self.registry.tables, tables
-            self.supervisor.paused |= renewed
+            self.supervisor.admission.paused.update(renewed)
             return gone
 
     def _renew(self, step: Step, progress: Progress) -> RefreshResult | None:
@@ -237,7 +237,7 @@ class Apply:
             bound = immutable.start_label(table.spec, table.store.commit, datetime.now(UTC))
             immutable.protect(table, bound, run_id="apply")
         result = self.refresh(table, progress)
-        self.supervisor.paused.discard(name)
+        self.supervisor.admission.paused.discard(name)
         if self.catalog.desired(name) == "RUNNING":
             self.resume(table)
         self.views.renew(table)
@@ -245,6 +245,6 @@ class Apply:
 
     def _give_up(self, todo: Sequence[Step]) -> None:
         """Say of every table that was not renewed that it was not."""
-        for name in {step.change.table for step in todo} & self.supervisor.paused:
+        for name in {step.change.table for step in todo} & self.supervisor.admission.paused:
             self.catalog.observe(name, "FAILED", "its new text is not applied. Next: `headrace apply`")
-            self.supervisor.paused.discard(name)
+            self.supervisor.admission.paused.discard(name)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.engine.refresh.strategies.weighted import merged
 from headrace.engine.spark.query import run
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.limits import DEFAULT_LIMITS, Limits
+from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.errors import SpecError
 from headrace.planner import analyze
 from headrace.planner.lint import lint
@@ -43,6 +45,7 @@ def assemble(
     warehouse: Path,
     threshold: timedelta,
     shadow_one_in: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Registry:
     """Every table of the project, upstreams first. Nothing is written.
 
@@ -56,7 +59,7 @@ def assemble(
     columns: dict[TableName | SourceTable, Columns] = {t: s.typed for t, s in sources.items()}
     keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
     modes = refresh_modes(project, threshold)
-    registry = Registry(shadow_one_in=shadow_one_in)
+    registry = Registry(shadow_one_in=shadow_one_in, limits=limits)
     for spec in project.tables.values():
         source = sources[spec.source] if spec.source is not None else None
         columns[spec.name] = _query_columns(spark, spec, columns)
@@ -71,16 +74,17 @@ def assemble(
         template = template_hash(extended, schema)
         known_as = {former_template(extended, schema): template}
         store = StoredTable(spec.name, warehouse, schema, known_as)
-        registry.tables[spec.name] = Table(
+        kind = Table if source is None else partial(StgTable, source=source)
+        registry.tables[spec.name] = kind(
             spec,
             plan,
             mode,
             reason,
             store,
             template,
-            source,
             effective_freshness(spec, project)[0],
             extended=extended if hidden else None,
+            limits=limits,
         )
     return registry
 

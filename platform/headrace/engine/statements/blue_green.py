@@ -16,9 +16,9 @@ from headrace.engine.backfill.backfill import backfill
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.rejoin import refresh_beside
 from headrace.engine.proof.parity import verify_batch
-from headrace.engine.spark.prepared import Queries
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.apply import Step
+from headrace.engine.table.run import TableRun
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError
 from headrace.planner.policy.changes import ChangeKind
@@ -89,7 +89,6 @@ class Green:
             self.running,
             table,
             None,
-            None,
             expected=rows,
             frontier={u: self._swapped.get(u, v) for u, v in green.reached.items()},
             run_id=self.run_id,
@@ -114,7 +113,7 @@ class Green:
                 f"`{table.name}` cannot be built aside: {why}. Nothing was applied. Next: `headrace apply`"
             )
         store = StoredTable(table.name, self.place, table.store.schema)
-        return replace(table, store=store, queries=Queries(), covered={}, decisions=None)
+        return replace(table, store=store, run=TableRun())
 
     def _advance(self, table: Table) -> None:
         refresh_beside(self.sessions, self._tables, self.flows, table, run_id=self.run_id)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.engine.backfill.backfill import backfill
-from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.publication import Publication
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.immutable import protect
@@ -15,21 +15,15 @@ from headrace.engine.table.table import Table
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ImmutableResult
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import cannot_keep, label_before, open_range, parse_label
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """
-    Args:
-        flow: the table's flow, None where it is refreshed on a schedule.
-        corrected: told of a table whose rows were computed anew.
-    """
-
     sessions: Sessions
     supervisor: Supervisor
-    flow: Callable[[Table], Flow | None]
-    corrected: Callable[[Table], None]
+    publication: Publication
     run_id: str
 
     def move(self, table: Table, before: str | None, progress: Progress) -> ImmutableResult:
@@ -56,29 +50,29 @@ class Bounds:
                     self.sessions,
                     self.supervisor.registry,
                     table,
-                    bound or open_range(table.spec)[0],
-                    label_before(table.spec, was),
+                    LabelRange(bound or open_range(table.spec).start, label_before(table.spec, was)),
                     immutable_before=bound,
                     run_id=self.run_id,
                     progress=progress,
                 )
-            self.corrected(table)
+            self.publication.corrected(table)
         return ImmutableResult(table=str(table.name), before=bound, was=was, refreshed=refreshed)
 
     @contextmanager
     def _paused(self, table: Table) -> Iterator[None]:
         """The table neither streams nor refreshes meanwhile."""
-        supervisor, flow = self.supervisor, self.flow(table)
+        supervisor = self.supervisor
+        flow = next((f for f in supervisor.flows if table in f.tables), None)
         with supervisor.arranging:
-            if table.name in supervisor.paused:
+            if table.name in supervisor.admission.paused:
                 raise TransientError(f"`{table.name}` is being computed. Next: the same statement, later")
             if flow is not None:
                 flow.leave(table.name)
-            supervisor.paused.add(table.name)
+            supervisor.admission.paused.add(table.name)
         try:
             yield
         finally:
-            supervisor.paused.discard(table.name)
+            supervisor.admission.paused.discard(table.name)
             if supervisor.catalog.desired(table.name) == "RUNNING":
                 supervisor.resume(flow, table)
 

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headrace.engine.backfill.backfill import CORRECTIONS_LIMIT
 from headrace.engine.backfill.correction import by_key
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.rows.diff import count_kinds, diff_frame
@@ -190,8 +189,8 @@ class Rewind:
                     f"`{table.name}` has changed meanwhile. Next: the same rewind once more does the rest"
                 )
             record = _record(head, was, table, self.run_id)
-            table.covered = {}
-            if sum(counts.values()) > CORRECTIONS_LIMIT:
+            table.run.covered = {}
+            if sum(counts.values()) > table.limits.corrections:
                 store.append_large(changes, record, origin=REWIND, kinds=counts)
             else:
                 rows: pa.Table = changes.toArrow()

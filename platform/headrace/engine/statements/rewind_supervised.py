@@ -49,6 +49,6 @@ def supervised(supervisor: Supervisor, topics: Topics, run_id: str) -> Rewind:
         suspend,
         resume,
         paused,
-        supervisor.published,
+        supervisor.views.renew_if_old,
         run_id,
     )

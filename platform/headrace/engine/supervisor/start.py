@@ -5,19 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 
 from headrace.catalog import Catalog
-from headrace.engine.compaction.retention import Limits
-from headrace.engine.flow.arrangement import Arrangement
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.flow.micro_batch import MicroBatch
-from headrace.engine.flow.rejoin import CatchUp
 from headrace.engine.ingest.gate import gate_of
-from headrace.engine.read.views import Views
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.immutable import create
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import HeadraceError
@@ -65,46 +59,6 @@ def describe_sources(project: Project, dsn: Callable[[str], str]) -> dict[Source
     for source in sorted({t.source for t in tables}):
         found |= describe(dsn(source), [t for t in tables if t.source == source])
     return found
-
-
-def supervise(
-    project: Project,
-    registry: Registry,
-    settings: Settings,
-    catalog: Catalog,
-    *,
-    sessions: Sessions,
-    topics: Topics,
-    dead_letters: DeadLetters,
-    views: Views,
-    advance: Callable[[Table], None],
-    on_failure: Callable[[Table, Exception], None],
-) -> Supervisor:
-    """The flows and the schedule of these tables, not yet started."""
-    make = flow_maker(
-        project,
-        registry,
-        settings,
-        sessions=sessions,
-        topics=topics,
-        dead_letters=dead_letters,
-        on_failure=on_failure,
-    )
-    threshold = timedelta(seconds=settings.continuous_threshold_seconds)
-    return Supervisor(
-        Arrangement(project, registry, threshold, make),
-        catalog,
-        sessions,
-        CatchUp(sessions, topics, dead_letters, settings.kafka_bootstrap),
-        views.renew_if_old,
-        advance,
-        settings.compaction_interval_seconds,
-        settings.small_files,
-        Limits(settings.changelog_retention_hours, settings.vacuum_hours, settings.reader_expiry_hours),
-        registry,
-        views.renew,
-        settings.scheduler,
-    )
 
 
 def flow_maker(

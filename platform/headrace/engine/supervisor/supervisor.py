@@ -16,15 +16,17 @@ from headrace.engine.flow.arrangement import Arrangement
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.freshness.monitor import Watch
 from headrace.engine.flow.rejoin import CatchUp
+from headrace.engine.read.views import Views
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
+from headrace.engine.supervisor.admission import Admission
+from headrace.engine.supervisor.failures import Failures, text
 from headrace.engine.supervisor.schedule import Refreshes, outdated
 from headrace.engine.table.immutable import follow_declared
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import HeadraceError, NeedsResync, TerminalError
 from headrace.planner.policy.flows import FlowPlan
-from headrace.scheduling.turns import FIRST_RETRY, LONGEST_RETRY
-from headrace.scheduling.workflow import SchedulerName
+from headrace.settings import Settings
 from headrace.spec import Project
 from headrace.spec.model import TableName
 
@@ -44,51 +46,33 @@ TAIL_ROWS = 20_000
 
 
 @dataclass
-class _Retry:
-    at: float
-    wait: float = FIRST_RETRY
-
-
-@dataclass
 class Supervisor:
     """Threads that reconcile, compact, let the workflow scheduler refresh and keep files in bounds.
 
     Args:
         arrangement: the flows, and the tables that no flow advances: INCREMENTAL and FULL ones.
-        published: called after a table's snapshot moved.
         advance: refreshes a table that no flow advances.
-        interval: seconds between two compactions of a table that changes.
-        small_files: small files that a changelog or a partition of a snapshot may have.
-        limits: how long changes, files and readers are kept.
-        renew: renews a table's view before anything goes that an older one reads.
-        scheduler: who begins the refreshes of tables that no flow advances.
+        held: raises TerminalError while the flows must stay as they are.
         abandoned: what to say of abandoned readers, by table.
     """
 
     arrangement: Arrangement
+    registry: Registry
+    settings: Settings
     catalog: Catalog
     sessions: Sessions
+    views: Views
     catch_up: CatchUp
-    published: Callable[[Table], None]
+    admission: Admission
+    failures: Failures
     advance: Callable[[Table], None]
-    interval: float
-    small_files: int
-    limits: Limits
-    registry: Registry
-    renew: Callable[[Table], None]
-    scheduler: SchedulerName = "warehouse"
+    held: Callable[[], None]
     abandoned: dict[TableName, list[str]] = field(default_factory=dict)
-    paused: set[TableName] = field(default_factory=set)
-    """Tables that neither stream nor refresh until their rows are by their new text."""
-
-    held: Callable[[], None] = lambda: None
-    """Raises TerminalError while the flows must stay as they are."""
 
     declaring: threading.RLock = field(default_factory=threading.RLock)
     """Held by who changes what is declared; taken before `arranging`."""
 
     arranging: threading.RLock = field(default_factory=threading.RLock)
-    _retries: dict[str, _Retry] = field(init=False, default_factory=dict)
     _retained: dict[TableName, float] = field(init=False, default_factory=dict)
     _compacted: dict[TableName, float] = field(init=False, default_factory=dict)
     _stop: threading.Event = field(init=False, default_factory=threading.Event)
@@ -96,13 +80,13 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self.refreshes = Refreshes(
-            self.scheduler,
+            self.settings.scheduler,
             self.registry,
             self.catalog,
             self.arrangement.scheduled,
-            advance=lambda table: self.advance(table),
-            failed=self._observe_failure,
-            rests=lambda name: self._stop.is_set() or not self.wanted(name),
+            advance=self.advance,
+            failed=self.failures.observe,
+            rests=lambda name: self._stop.is_set() or not self.admission.wanted(name),
         )
         self.watch = Watch(self.catalog.decisions)
 
@@ -134,29 +118,13 @@ class Supervisor:
 
     # -- one table ----------------------------------------------------------------------------------------
 
-    def failed(self, table: Table, error: Exception) -> None:
-        """A table cannot go on: a person must act, or it is tried again with back-off."""
-        self._observe_failure(table, error)
-        if isinstance(error, TerminalError):
-            self._retries.pop(str(table.name), None)  # of an error before: it cannot help any more
-        else:
-            self._again(str(table.name))
-
-    def _observe_failure(self, table: Table, error: Exception) -> None:
-        lost = isinstance(error, NeedsResync)
-        self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", _text(error))
-
-    def _again(self, key: str) -> None:
-        wait = min(self._retries[key].wait * 2, LONGEST_RETRY) if key in self._retries else FIRST_RETRY
-        self._retries[key] = _Retry(time.monotonic() + wait, wait)
-
     def suspend(self, flow: Flow | None, table: Table) -> None:
         with self.arranging:
             if flow is not None:
                 flow.leave(table.name)
             else:
                 self.refreshes.suspend(table)
-            self._retries.pop(str(table.name), None)
+            self.failures.forget(str(table.name))
             self.catalog.observe(table.name, "SUSPENDED")
 
     def resume(self, flow: Flow | None, table: Table) -> None:
@@ -169,9 +137,9 @@ class Supervisor:
             else:
                 self.refreshes.resume(table)
         except Exception as error:
-            self.failed(table, error)
+            self.failures.failed(table, error)
             raise
-        self._retries.pop(str(table.name), None)
+        self.failures.forget(str(table.name))
         self.catalog.observe(table.name, "RUNNING")
 
     def runs(self, flow: Flow | None, table: Table) -> bool:
@@ -205,7 +173,7 @@ class Supervisor:
         with self.arranging:
             plans = self.arrangement.plans()
             for flow in self.arrangement.end(plans):
-                self._retries.pop(flow.name, None)
+                self.failures.forget(flow.name)
                 flow.close()
             for plan in plans:
                 self._arrange(plan)
@@ -230,12 +198,12 @@ class Supervisor:
 
     def _come_near(self, table: Table) -> None:
         """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
-        if not self.wanted(table.name) or outdated(table) is not None:
+        if not self.admission.wanted(table.name) or outdated(table) is not None:
             return
         try:
             self.advance(table)
         except Exception as error:  # its flow tries again
-            log.warning("%s: %s", table.name, _text(error))
+            log.warning("%s: %s", table.name, text(error))
 
     def _arrange(self, plan: FlowPlan) -> None:
         flow, new = self.arrangement.begin(plan)
@@ -244,7 +212,7 @@ class Supervisor:
             return
         tables = [self.registry[name] for name in plan.tables]
         known = {id(table) for table in flow.tables}
-        joining = [t for t in tables if id(t) not in known and self.wanted(t.name)]
+        joining = [t for t in tables if id(t) not in known and self.admission.wanted(t.name)]
         if flow.change(tables):
             flow.stop()
             self._start_flow(flow)  # with those that join
@@ -255,17 +223,12 @@ class Supervisor:
             except HeadraceError as error:
                 log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
 
-    def wanted(self, name: TableName) -> bool:
-        """Whether the table is to run and does not rest."""
-        known = name in self.registry.tables and name not in self.paused
-        return known and self.catalog.desired(name) == "RUNNING"
-
     def _start_flow(self, flow: Flow) -> None:
         running = []
         for table in flow.tables:
             if self.catalog.desired(table.name) == "SUSPENDED":
                 self.catalog.observe(table.name, "SUSPENDED")
-            elif table.name in self.paused:
+            elif table.name in self.admission.paused:
                 self.catalog.observe(table.name, "INITIALIZING")
             elif (why := outdated(table)) is not None:
                 self.catalog.observe(table.name, "FAILED", why)
@@ -278,10 +241,10 @@ class Supervisor:
                 self.catalog.observe(table.name, "NEEDS RESYNC", str(error))
             return
         except Exception as error:
-            log.warning("flow %s does not start: %s", flow.name, _text(error))
-            self._again(flow.name)
+            log.warning("flow %s does not start: %s", flow.name, text(error))
+            self.failures.retry(flow.name)
             return
-        self._retries.pop(flow.name, None)
+        self.failures.forget(flow.name)
         for table in running:
             self.catalog.observe(table.name, "RUNNING")
 
@@ -298,30 +261,26 @@ class Supervisor:
 
     def _reconcile(self, flow: Flow) -> None:
         failure = flow.failure()
-        if failure is not None and flow.name not in self._retries:
+        if failure is not None and not self.failures.waiting(flow.name):
             log.warning("flow %s ended: %s", flow.name, failure.splitlines()[0])
             flow.stop()
             for table in flow.tables:
                 if table.name in flow.active:
                     self.catalog.observe(table.name, "FAILED", failure.splitlines()[0])
-            self._again(flow.name)
-        if self._due(flow.name):
+            self.failures.retry(flow.name)
+        if self.failures.due(flow.name):
             for table in flow.tables:
                 table.store.open()
-                table.covered = {}
+                table.run.covered = {}
             self._start_flow(flow)
         flow.settle_where_quiet()
         flow.admit_late()
         for table in flow.tables:
-            if self._due(str(table.name)) and self.wanted(table.name):
+            if self.failures.due(str(table.name)) and self.admission.wanted(table.name):
                 try:
                     self.resume(flow, table)
                 except HeadraceError as error:
                     log.warning("%s stays out of flow %s: %s", table.name, flow.name, error)
-
-    def _due(self, key: str) -> bool:
-        retry = self._retries.get(key)
-        return retry is not None and time.monotonic() >= retry.at
 
     # -- scheduled tables ---------------------------------------------------------------------------------
 
@@ -353,7 +312,7 @@ class Supervisor:
                 if self._stop.is_set():
                     return
                 try:
-                    optimize(table, bound=self.small_files)
+                    optimize(table, bound=self.settings.small_files)
                     # The first time that long after the start: a restart goes on with the same versions.
                     last = self._retained.setdefault(table.name, time.monotonic())
                     if time.monotonic() > last + RETENTION_SECONDS:
@@ -366,8 +325,12 @@ class Supervisor:
         for reader in self.registry:
             if table.name in self.registry.upstreams(reader):
                 record_progress(reader, run_id="retention")
+        settings = self.settings
+        limits = Limits(
+            settings.changelog_retention_hours, settings.vacuum_hours, settings.reader_expiry_hours
+        )
         self.abandoned[table.name] = retain(
-            table, self.registry, self.catalog, self.limits, now=time.time(), renew=self.renew
+            table, self.registry, self.catalog, limits, now=time.time(), renew=self.views.renew
         )
 
     def _wants_compaction(self, table: Table) -> bool:
@@ -375,19 +338,14 @@ class Supervisor:
         if store.version <= store.pin.compacted or store.cold:
             return False
         last = self._compacted.setdefault(table.name, time.monotonic())
-        interval = self.interval * self.watch.giving_way
+        interval = self.settings.compaction_interval_seconds * self.watch.giving_way
         return store.tail_rows > TAIL_ROWS or time.monotonic() - last > interval
 
     def compact(self, table: Table) -> None:
         """Bring the table's snapshot forward now. A failure is logged: the next interval tries again."""
         try:
             if compact(self.sessions.batch, table, run_id="compaction"):
-                self.published(table)
+                self.views.renew_if_old(table)
         except Exception:
             log.exception("compaction of %s", table.name)
         self._compacted[table.name] = time.monotonic()
-
-
-def _text(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {lines[0]}"

@@ -19,6 +19,7 @@ from headrace.engine.table.table import Table
 from headrace.errors import TerminalError
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import label_at, open_range
 from headrace.store.record.commits import Commit
 
@@ -41,30 +42,26 @@ def mutable(rows: Rows, table: Table) -> Rows:
     return cast("Rows", rows.where(F.coalesce(rows[column] >= bound, F.lit(True))))
 
 
-def mutable_range(
-    table: Table, bound: str, start: str | None, end: str | None
-) -> tuple[str, str] | tuple[None, None]:
-    """What of an inclusive range is not immutable; the whole table is one where a bound is set.
+def mutable_range(table: Table, bound: str, labels: LabelRange | None) -> LabelRange | None:
+    """What of a range is not immutable; the whole table is one where a bound is set.
 
     Args:
         bound: of the commit that is meant.
-    Returns:
-        A start after its end where all of it is immutable.
     """
-    if start is None or end is None:
-        return (bound, open_range(table.spec)[1]) if bound else (None, None)
-    return max(start, bound), end
+    if labels is None:
+        return LabelRange(bound, open_range(table.spec).end) if bound else None
+    return labels.clip(first=bound)
 
 
-def nothing_left(table: Table, start: str | None, end: str | None) -> RefreshResult | None:
+def nothing_left(table: Table, labels: LabelRange | None) -> RefreshResult | None:
     """The result of a backfill of a range that is immutable, or not complete, as a whole; else None."""
-    closed = start is not None and end is not None and _closed(table, end)
-    if not closed and not unwritten(table, start):
+    closed = labels is not None and _closed(table, labels.end)
+    if not closed and not unwritten(table, labels):
         return None
     return RefreshResult(
         table=str(table.name),
-        start=start or "",
-        end=end or "",
+        start=labels.start if labels else "",
+        end=labels.end if labels else "",
         partitions=[],
         rows=0,
         inserted=0,

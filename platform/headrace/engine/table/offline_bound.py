@@ -9,6 +9,7 @@ from __future__ import annotations
 from headrace.engine.table.table import Table
 from headrace.errors import TerminalError
 from headrace.spec.partitions.completion import RunMode
+from headrace.spec.partitions.label_range import LabelRange
 
 
 def offline(table: Table) -> bool:
@@ -16,37 +17,35 @@ def offline(table: Table) -> bool:
     return table.spec.run_mode is RunMode.OFFLINE
 
 
-def through_after(table: Table, start: str | None, given: str | None) -> str:
-    """The bound once a range was computed, the whole table where `start` is None.
+def through_after(table: Table, labels: LabelRange | None, given: str | None) -> str:
+    """The bound once a range was computed, the whole table without one.
 
     Args:
         given: what it is to be. None: it stays; a table that streams has none once all of it was computed.
     """
     if given is not None:
         return given
-    lifted = start is None and not offline(table)
+    lifted = labels is None and not offline(table)
     return "" if lifted else table.store.commit.complete_through
 
 
-def unwritten(table: Table, start: str | None) -> bool:
-    """Whether a range that begins here has no partition that the batch has written; None: the whole table."""
+def unwritten(table: Table, labels: LabelRange | None) -> bool:
+    """Whether a range, or the whole table, has no partition that the batch has written."""
     through = table.store.commit.complete_through
     if not offline(table):
         return False
-    return table.store.version == 0 or bool(through and start is not None and start > through)
+    return table.store.version == 0 or bool(through and labels is not None and labels.start > through)
 
 
-def check_written(table: Table, start: str | None) -> None:
+def check_written(table: Table, labels: LabelRange | None) -> None:
     """Refuse what reaches no partition that the batch has written. Raises TerminalError."""
     name, through = table.name, table.store.commit.complete_through
-    if start is not None and (why := lacking(table)) is not None:
+    if labels is not None and (why := lacking(table)) is not None:
         raise TerminalError(f"`{name}`: {why}")
-    if not unwritten(table, start):
+    if not unwritten(table, labels):
         return
     done = f"the batch has written those up to '{through}'" if through else "the batch has written none yet"
-    asked = (
-        f"partition '{start}' is not complete" if start is not None else "its partitions wait to be complete"
-    )
+    asked = f"partition '{labels.start}' is not complete" if labels else "its partitions wait to be complete"
     raise TerminalError(
         f'`{name}`: {asked}: {done}. Next: `headrace sql "ALTER MATERIALIZED TABLE {name} REFRESH NEW"` '
         "writes what is complete by now"

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeGuard
 
 import pyarrow as pa
 
-from headrace.engine.spark.prepared import Queries
-from headrace.percentile import percentile
+from headrace.engine.table.limits import Limits
+from headrace.engine.table.run import TableRun
 from headrace.planner.plan import Plan
 from headrace.planner.policy.classify import Change
 from headrace.sources.postgres import SourceSchema
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
 from headrace.store.live.head import Cold, Head
-from headrace.store.record.commits import Commit
-from headrace.store.record.decision import Decision
 from headrace.store.tables import StoredTable
-
-LATENCIES = 1024
-"""Newest commits of a table whose latencies are remembered."""
 
 
 @dataclass
 class Table:
-    """Everything the engine knows about one table.
+    """What one table declares and where it is stored; `run`: what this process knows of it.
 
     Args:
-        source: schema of the captured table (stg only).
         template: hash of the definition; part of every commit.
     """
 
@@ -40,18 +33,15 @@ class Table:
     mode_reason: str
     store: StoredTable
     template: str
-    source: SourceSchema | None = None
     freshness: timedelta | None = None
     """Declared, or of the tightest consumer."""
-    covered: dict[str, int] = field(default_factory=dict)
-    """Upstream versions found to change nothing since the recorded frontier; in memory only."""
 
     @property
     def reached(self) -> dict[str, int]:
         """Upstream versions that the table's present rows cover: the recorded frontier, or later."""
         recorded = self.store.commit.upstreams
-        names = {*recorded, *self.covered}
-        return {n: max(recorded.get(n, 0), self.covered.get(n, 0)) for n in names}
+        covered = self.run.covered
+        return {n: max(recorded.get(n, 0), covered.get(n, 0)) for n in {*recorded, *covered}}
 
     reshaped: bool = False
     """Whether its rows have another shape than it declares: columns, key or partition."""
@@ -64,35 +54,10 @@ class Table:
         """What to run for rows with all stored columns."""
         return self.extended or self.spec
 
-    arrow_agrees: bool = False
-    """Whether Arrow has given what Spark gives for rows of this table."""
+    limits: Limits = field(default_factory=Limits)
+    """What of it the driver does itself."""
 
-    queries: Queries = field(default_factory=Queries)
-    """What small changes of this table run, planned once."""
-
-    decisions: deque[Decision] | None = None
-    """Past decisions, oldest first; None before they were read back."""
-
-    refreshes: int = 0
-    """Refreshes by this process."""
-
-    latency: float | None = None
-    """Seconds from the source's commit to this table's, of the newest change applied."""
-
-    latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATENCIES))
-    """When the newest commits were made, by the monotonic clock, and their latencies."""
-
-    def seen(self, commit: Commit) -> None:
-        """Note how fresh a commit just made is."""
-        if commit.source_ms:
-            self.latency = max(0.0, time.time() - commit.source_ms / 1000)
-            self.latencies.append((time.monotonic(), self.latency))
-
-    def measured(self, share: float, window: float) -> float | None:
-        """The latency that `share` of the commits of the last `window` seconds keep; None without any."""
-        since = time.monotonic() - window
-        found = sorted(latency for at, latency in self.latencies.copy() if at >= since)
-        return percentile(found, share) if found else None
+    run: TableRun = field(default_factory=TableRun)
 
     def warm_head(self) -> Head | None:
         """Its newest state; None where it must be compacted before rows are looked up in it."""
@@ -104,6 +69,27 @@ class Table:
     @property
     def name(self) -> TableName:
         return self.spec.name
+
+
+@dataclass
+class StgTable(Table):
+    """One that reads a captured table.
+
+    Args:
+        source: the captured table's schema.
+    """
+
+    source: SourceSchema = field(kw_only=True)
+
+    @property
+    def topic(self) -> str:
+        """Debezium's topic of the captured table."""
+        return self.source.table.topic
+
+
+def is_stg(table: Table) -> TypeGuard[StgTable]:
+    """Whether the table reads a captured one."""
+    return table.spec.source is not None
 
 
 @dataclass(frozen=True)
@@ -134,10 +120,12 @@ class Registry:
 
     Args:
         shadow_one_in: every so many refreshes of a table its alternative runs, too; 0 for never.
+        limits: of micro-batches, whatever the table.
     """
 
     tables: dict[TableName, Table] = field(default_factory=dict)
     shadow_one_in: int = 0
+    limits: Limits = field(default_factory=Limits)
 
     def __getitem__(self, name: TableName) -> Table:
         return self.tables[name]

@@ -11,7 +11,7 @@ from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.freshness.monitor import SHARE, WINDOW_SECONDS
 from headrace.engine.refresh.decision import history as decisions
 from headrace.engine.table.offline_bound import offline
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TransientError
 from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
 from headrace.scheduling.turns import PAST
@@ -41,7 +41,7 @@ def initializing(name: TableName, waiting_for: str) -> TableStatus:
 def topic_ends(topics: Topics, registry: Registry) -> Offsets:
     """Where the topics of the stg tables end now; nothing where Kafka does not answer."""
     try:
-        return topics.ends([t.spec.source.topic for t in registry if t.spec.source])
+        return topics.ends([t.topic for t in registry if is_stg(t)])
     except TransientError:
         return {}
 
@@ -70,9 +70,9 @@ def table_status(
         state=row.state,
         strategy=table.plan.strategy.name,
         declared_freshness=freshness.total_seconds() if freshness else None,
-        measured_freshness=table.latency,
-        measured_p50=table.measured(0.5, window),
-        measured_p90=table.measured(SHARE, window),
+        measured_freshness=table.run.latency,
+        measured_p50=table.run.measured(0.5, window),
+        measured_p90=table.run.measured(SHARE, window),
         freshness_to_keep=keep,
         rows=commit.rows,
         version=commit.version,
@@ -90,8 +90,8 @@ def _lag(table: Table, registry: Registry, ends: Offsets) -> int | None:
     """Events, or upstream versions, not yet applied; None of a table that waits for complete partitions."""
     if offline(table):
         return None
-    if table.spec.source is not None:
-        topic = table.spec.source.topic
+    if is_stg(table):
+        topic = table.topic
         if topic not in ends:
             return None
         done = table.store.commit.offsets.get(topic, {})
@@ -103,9 +103,10 @@ def explain(
     table: Table, flow: Flow | None, decided: Iterable[Decided], *, history: bool = False
 ) -> Explanation:
     """Freshness, refresh mode and strategy, and why; with `history` past refreshes, newest first."""
-    notes, source = list(table.plan.notes), table.source
-    if source is not None:
-        name, means = ("FULL", "complete before images") if source.full_identity else ("DEFAULT", "look-ups")
+    notes = list(table.plan.notes)
+    if is_stg(table):
+        full = table.source.full_identity
+        name, means = ("FULL", "complete before images") if full else ("DEFAULT", "look-ups")
         notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
     if bound := table.store.commit.immutable_before:
         notes.append(f"partitions before '{bound}' are immutable: no query, backfill or proof touches them")

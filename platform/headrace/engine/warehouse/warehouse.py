@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.catalog import Catalog
 from headrace.engine.backfill.backfill import check_range
 from headrace.engine.read import changes, views
+from headrace.engine.spark.job_group import JobGroup
 from headrace.engine.statements.alter import alter
 from headrace.engine.statements.apply import Apply
 from headrace.engine.statements.blue_green import Green
@@ -15,8 +17,9 @@ from headrace.engine.statements.immutable import Bounds
 from headrace.engine.statements.rewind_supervised import supervised
 from headrace.engine.table import immutable
 from headrace.engine.table.offline_bound import offline
-from headrace.engine.table.table import Table
+from headrace.engine.table.table import Registry, Table
 from headrace.engine.warehouse import status
+from headrace.engine.warehouse.engine import Engine
 from headrace.engine.warehouse.lifecycle import Lifecycle
 from headrace.engine.warehouse.partition_status import partition_listing, summaries, with_completion
 from headrace.progress import Progress
@@ -35,9 +38,11 @@ from headrace.results import (
     TableStatus,
     WorkflowStatus,
 )
+from headrace.settings import Settings
 from headrace.spec import Project
 from headrace.spec.alteration import Property
 from headrace.spec.edit import Edit, rollback
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.record.frontier import Offsets
 
 if TYPE_CHECKING:
@@ -51,74 +56,92 @@ if TYPE_CHECKING:
 Edits = Callable[[Project], Edit]
 
 
-class Warehouse(Lifecycle):
+class Warehouse:
     """Answers statements. Methods are thread-safe after `start`."""
+
+    def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
+        self._lifecycle = Lifecycle(project, settings, catalog)
+        self._settings = settings
+        self._catalog = catalog
+
+    @property
+    def project(self) -> Project:
+        """The definitions that run, without what statements have altered."""
+        return self._lifecycle.deployment.files
+
+    def start(self) -> None:
+        """Take the lease and start Spark; the tables follow as soon as their source is there.
+
+        Raises:
+            TerminalError: another process holds the lease.
+        """
+        self._lifecycle.start()
+
+    def stop(self) -> None:
+        """Stop the flows between two micro-batches, then Spark; free the lease."""
+        self._lifecycle.stop()
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
         """Rows of a SELECT over live tables."""
-        self._ready()
-        frame = views.select(self._sessions.flow, self._registry, sql)
+        engine = self._engine()
+        frame = views.select(engine.sessions.flow, engine.registry, sql)
         return (frame if limit is None else frame.limit(limit)).toArrow()
 
-    def refresh(self, table: str, start: str | None, end: str | None, *, progress: Progress) -> RefreshResult:
-        """INSERT OVERWRITE of the inclusive partition range, beside the running stream.
+    def refresh(self, table: str, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:
+        """INSERT OVERWRITE of a partition range (all where None), beside the running stream.
 
         Raises:
             SpecError: a bound of the wrong format, or start > end.
         """
         found = self._table(table)
-        check_range(found, start, end)
+        check_range(found, labels)
         with self._cancellable(progress):
-            return self._refresh(found, start, end, progress)
+            return self._engine().refresh(found, labels, progress)
 
     def cascade(
-        self, table: str, start: str | None, end: str | None, *, dry_run: bool = False, progress: Progress
+        self, table: str, labels: LabelRange | None, *, dry_run: bool = False, progress: Progress
     ) -> CascadeResult:
         """`refresh` of the range, then of what it touches downstream; a dry run only says what that is."""
-        watch = self._ready().watch
-        proof = self._proof
+        engine = self._engine()
+
+        def refresh(found: Table, part: LabelRange | None) -> RefreshResult:
+            if nothing := immutable.nothing_left(found, part):
+                return nothing
+            check_range(found, part)
+            return engine.refresh(found, part, progress)
+
         work = Cascade(
             self.project,
-            self._registry,
-            lambda t, span: (
-                immutable.nothing_left(t, span.start, span.end)
-                or self.refresh(str(t.name), span.start, span.end, progress=progress)
-            ),
-            self._follow,
-            proof.prove,
+            engine.registry,
+            refresh,
+            engine.follow,
+            engine.proof.prove,
             self._settings.backfill_partitions_at_once,
-            lambda: self._settings.backfill_pause_seconds * watch.giving_way,
+            lambda: self._settings.backfill_pause_seconds * engine.supervisor.watch.giving_way,
         )
         with self._cancellable(progress):
-            ends = None if start is None or end is None else (start, end)
-            return work.run(self._table(table), ends, dry_run=dry_run, progress=progress)
+            return work.run(self._table(table), labels, dry_run=dry_run, progress=progress)
 
     def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
         """Bring a table that no flow advances to its upstreams' versions, if the turn is still to come.
 
         Of one that the batch alone writes: write what is complete.
         """
-        found = self._table(table)
+        engine, found = self._engine(), self._table(table)
         with self._cancellable(progress):
             if offline(found) and turn is None:
-                return self._completing().now(found, progress)
-            return self._ready().refreshes.now(found, turn, progress)
+                return engine.completion.now(found, progress)
+            return engine.supervisor.refreshes.now(found, turn, progress)
 
     def workflows(self) -> list[WorkflowStatus]:
         """The refresh workflows of tables that no flow advances."""
-        return self._ready().refreshes.scheduler.status()
-
-    def _follow(self, table: Table) -> None:
-        """Bring a table that runs to its upstreams' present versions."""
-        if table.spec.source is None and self._ready().runs(self._flow(table), table):
-            self._advance(table)
+        return self._engine().supervisor.refreshes.scheduler.status()
 
     def verify(
         self,
         tables: list[str] | None,
+        labels: LabelRange | None = None,
         *,
-        start: str | None = None,
-        end: str | None = None,
         source: bool = True,
         repair: bool = False,
         progress: Progress,
@@ -128,57 +151,57 @@ class Warehouse(Lifecycle):
         Args:
             repair: recompute what differs, upstreams first, and compare again.
         """
-        self._ready()
-        chosen = [self._table(n) for n in tables] if tables else list(self._registry)
+        engine = self._engine()
+        chosen = [self._table(n) for n in tables] if tables else list(engine.registry)
         with self._cancellable(progress):
             if not repair:
-                return self._proof.verify(chosen, start=start, end=end, source=source, progress=progress)
-            return self._proof.repair(
-                [t for t in self._registry if t in chosen],
-                start=start,
-                end=end,
+                return engine.proof.verify(chosen, labels, source=source, progress=progress)
+            return engine.proof.repair(
+                [t for t in engine.registry if t in chosen],
+                labels,
                 source=source,
-                follow=self._follow,
-                corrected=self._corrected,
+                follow=engine.follow,
+                corrected=engine.publication.corrected,
                 progress=progress,
             )
 
     def check(
-        self, table: str, *, start: str | None = None, end: str | None = None, progress: Progress
+        self, table: str, labels: LabelRange | None = None, *, progress: Progress
     ) -> list[ConstraintResult]:
         """Rows of the table's live state that break each of its constraints."""
         from headrace.engine.proof.check import check
 
         found = self._table(table)
         with self._cancellable(progress):
-            return check(self._sessions.batch, found, start=start, end=end, progress=progress)
+            return check(self._lifecycle.sessions().batch, found, labels, progress=progress)
 
     def load(self, source: str, *, progress: Progress) -> LoadResult:
         """The bulk snapshot of a source that no connector reads yet, into all of its stg tables."""
-        self._ready()
-        return self._loads.load(source, progress)
+        return self._engine().loads.load(source, progress)
 
     def suspend(self, table: str) -> None:
         """Let the table stand still; its neighbours go on."""
         found = self._table(table)
         self._catalog.set_desired(found.name, "SUSPENDED")
-        self._ready().suspend(self._flow(found), found)
+        engine = self._engine()
+        engine.supervisor.suspend(engine.flow(found.name), found)
 
     def resume(self, table: str) -> None:
         """Go on from the recorded frontier, nothing lost and nothing twice."""
         found = self._table(table)
         self._catalog.set_desired(found.name, "RUNNING")
-        self._ready().resume(self._flow(found), found)
+        self._engine().resume(found)
 
     def alter(self, table: str, what: Property, value: str | None) -> AlterResult:
         """Set a property of the table, or let its file count again (None); flows and schedule follow."""
-        supervisor = self._ready()
-        self._loads.refuse()
-        return alter(self.project, self._catalog, supervisor, self._table(table), what, value)
+        engine = self._engine()
+        engine.loads.refuse()
+        return alter(self.project, self._catalog, engine.supervisor, self._table(table), what, value)
 
     def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult:
         """Close the partitions before a label, or open those from it on; None: all of them."""
-        work = Bounds(self._sessions, self._ready(), self._flow, self._corrected, self._run_id)
+        engine = self._engine()
+        work = Bounds(engine.sessions, engine.supervisor, engine.publication, engine.run_id)
         with self._cancellable(progress):
             return work.move(self._table(table), before, progress)
 
@@ -195,25 +218,25 @@ class Warehouse(Lifecycle):
         Args:
             blue_green: changed tables are built and proven aside first.
         """
-        supervisor = self._ready()
-        self._loads.refuse()
+        engine = self._engine()
+        engine.loads.refuse()
         made = edit(self.project) if edit is not None else None
         green = None
         if blue_green:
             place = self._settings.warehouse / "green"
-            green = Green(self._sessions, self._registry, self._flows, place, self._run_id)
+            green = Green(engine.sessions, engine.registry, engine.flows, place, engine.run_id)
         work = Apply(
-            self._registry,
+            engine.registry,
             self._catalog,
-            supervisor,
-            self._views,
-            lambda table, said: self._refresh(table, None, None, said, green),
-            lambda table: supervisor.resume(self._flow(table), table),
+            engine.supervisor,
+            engine.views,
+            lambda table, said: engine.recomputing.recompute(table, None, said, green),
+            engine.resume,
             purge=made is not None,
         )
         with self._cancellable(progress):
-            return self._deployment.apply(
-                work, self._sessions.batch, made, green=green, dry_run=dry_run, progress=progress
+            return self._lifecycle.deployment.apply(
+                work, engine.sessions.batch, made, green=green, dry_run=dry_run, progress=progress
             )
 
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
@@ -225,22 +248,21 @@ class Warehouse(Lifecycle):
         self, table: str, to: int | datetime, *, cascade: bool, dry_run: bool, progress: Progress
     ) -> RewindResult:
         """Bring the table, and with `cascade` what came of its later rows, back to how it was."""
-        supervisor, found = self._ready(), self._table(table)
-        self._loads.refuse()
+        engine, found = self._engine(), self._table(table)
+        engine.loads.refuse()
         with self._cancellable(progress):
-            work = supervised(supervisor, self._proof.topics, self._run_id)
+            work = supervised(engine.supervisor, engine.topics, engine.run_id)
             return work.run(found, to, cascade=cascade, dry_run=dry_run, progress=progress)
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""
         found = self._table(table)
-        self._session()
-        return changes.page(self._sessions.batch, found, self._catalog.readers, start, reader)
+        return changes.page(self._lifecycle.sessions().batch, found, self._catalog.readers, start, reader)
 
     def readers(self, table: str | None = None) -> list[dict[str, Any]]:
         """Registered readers, how far they have come and how far behind they are."""
         name = None if table is None else str(self._table(table).name)
-        return changes.listing(self._catalog.readers.all(name), self._registry)
+        return changes.listing(self._catalog.readers.all(name), self._registry())
 
     def drop_reader(self, reader: str, table: str) -> None:
         """Forget a reader: it holds nothing back any more."""
@@ -248,20 +270,21 @@ class Warehouse(Lifecycle):
 
     def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]:
         """Messages that could not be applied, with offset and reason."""
-        return [r for r in self._dead_letters.rows() if table is None or r["table"] == table]
+        return [r for r in self._lifecycle.dead_letters.rows() if table is None or r["table"] == table]
 
     def status(self) -> list[TableStatus]:
-        if self._supervisor is None or self._topics is None:
-            return [status.initializing(name, self._waiting_for) for name in self.project.tables]
-        ends = status.topic_ends(self._topics, self._registry)
+        if not self._lifecycle.up:
+            return [status.initializing(n, self._lifecycle.waiting_for) for n in self.project.tables]
+        engine = self._engine()
+        ends = status.topic_ends(engine.topics, engine.registry)
         known = summaries(self._catalog.completions)
-        return [self._status(table, ends, known) for table in self._registry]
+        return [self._status(table, ends, known) for table in engine.registry]
 
     def explain(self, table: str, *, history: bool = False) -> Explanation:
         """Mode and strategy, and why; with `history` the decisions of past refreshes, newest first."""
         found = self._table(table)
         decided = self._catalog.decisions.of(found.name, status.DECISIONS)
-        return status.explain(found, self._flow(found), decided, history=history)
+        return status.explain(found, self._engine().flow(found.name), decided, history=history)
 
     def describe(self, table: str) -> dict[str, Any]:
         found = self._table(table)
@@ -276,14 +299,35 @@ class Warehouse(Lifecycle):
         return partition_listing(self._table(table).spec, self._catalog.completions)
 
     def _status(self, table: Table, ends: Offsets, known: Mapping[str, Summary]) -> TableStatus:
-        row, letters = self._catalog.row(table.name), self._dead_letters.count(str(table.name))
+        engine, lifecycle = self._engine(), self._lifecycle
+        registry, row = engine.registry, self._catalog.row(table.name)
+        letters = lifecycle.dead_letters.count(str(table.name))
         warnings = [
-            *self._ready().warnings(table),
-            *self._loads.warnings(table),
-            *self._deployment.edited(table.name),
+            *engine.supervisor.warnings(table),
+            *engine.loads.warnings(table),
+            *lifecycle.deployment.edited(table.name),
         ]
-        found = status.table_status(table, self._registry, row, ends, dead_letters=letters, warnings=warnings)
-        return with_completion(found, table, self._registry, known, self._completion)
+        found = status.table_status(
+            table, engine.registry, row, ends, dead_letters=letters, warnings=warnings
+        )
+        return with_completion(found, table, registry, known, engine.completion)
 
     def show(self) -> list[dict[str, Any]]:
         return status.listing(self.status())
+
+    def _engine(self) -> Engine:
+        return self._lifecycle.engine()
+
+    def _registry(self) -> Registry:
+        """The tables that run; none before their source is there."""
+        return self._engine().registry if self._lifecycle.up else Registry()
+
+    def _table(self, name: str) -> Table:
+        spec, registry = self.project.table(name), self._registry()
+        if spec.name not in registry.tables:
+            raise self._lifecycle.not_yet(f"`{name}` has")
+        return registry[spec.name]
+
+    def _cancellable(self, progress: Progress) -> JobGroup:
+        sessions = self._lifecycle.sessions()
+        return JobGroup(sessions.batch, progress, sessions.statements)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from headrace.spec.model import TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import bounds, is_label, label_at, label_before, label_of, label_range
 
 MOST = 1_000
@@ -48,7 +49,7 @@ def newly_complete(spec: TableSpec, signal: datetime, after: str) -> list[str]:
     first = label_of(spec, begin)
     span = bounds(spec, first)[1] - begin
     last = min(newest, label_of(spec, begin + span * (MOST - 1)))
-    return label_range(spec, first, last)
+    return label_range(spec, LabelRange(first, last))
 
 
 def late(spec: TableSpec, changed: Iterable[str | None], through: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from headrace.errors import SpecError
 from headrace.planner.policy.completion import late
 from headrace.spec.model import TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import label_after, label_range
 
 MOST = 1_000
@@ -29,7 +30,7 @@ def partitions_to_run(
     new: list[str] = []
     if through > written:
         try:
-            new = label_range(spec, label_after(spec, written), through)
+            new = label_range(spec, LabelRange(label_after(spec, written), through))
         except SpecError:  # more than anybody counts
             return None
     return frozenset(new).union(again) if len(new) + len(again) <= MOST else None

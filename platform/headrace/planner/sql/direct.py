@@ -69,8 +69,10 @@ def direct(spec: TableSpec, columns: Mapping[str, str]) -> Direct | None:
         return None
     if query.args.get("kind") or query.args.get("hint") or len(spec.references) != 1:
         return None
-    ends = open_range(spec) if spec.partition_format else ()
-    labels = dict(zip(("start_date", "end_date"), ends, strict=False))
+    labels = {}
+    if spec.partition_format:
+        every = open_range(spec)
+        labels = {"start_date": every.start, "end_date": every.end}
     try:
         found = tuple(pair for e in query.expressions for pair in _output(e, columns))
         where = query.args.get("where")

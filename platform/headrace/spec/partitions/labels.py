@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.errors import Location, SpecError
 from headrace.spec.model import TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 
 FORMATS = (
     *("yyyy", "yyyyMM", "yyyyMMdd", "yyyyMMddHH", "yyyyMMddHHmm"),
@@ -31,23 +32,24 @@ def parse_label(spec: TableSpec, text: str) -> str:
     return text
 
 
-def label_range(spec: TableSpec, start: str, end: str) -> list[str]:
-    """All labels from `start` to `end`, both included."""
+def label_range(spec: TableSpec, labels: LabelRange) -> list[str]:
+    """All labels from the start to the end of a range."""
+    start, end = labels.start, labels.end
     first, last = _start(spec, start), _start(spec, end)
     if first > last:
         raise _refuse(
             spec, f"the range of {spec.name} starts at '{start}', after its end '{end}'", "exchange them"
         )
-    labels, moment = [], first
+    found, moment = [], first
     while moment <= last:
-        labels.append(_label(_format(spec), moment))
-        if len(labels) > LONGEST_RANGE:
+        found.append(_label(_format(spec), moment))
+        if len(found) > LONGEST_RANGE:
             message = f"'{start}' to '{end}' are more than {LONGEST_RANGE:,} partitions of {spec.name}"
             raise _refuse(spec, message, "refresh it in parts")
         if (following := _next(_format(spec), moment)) is None:
             break
         moment = following
-    return labels
+    return found
 
 
 def label_at(spec: TableSpec, moment: datetime) -> str:
@@ -79,10 +81,10 @@ def cannot_keep(spec: TableSpec) -> str | None:
     return None
 
 
-def open_range(spec: TableSpec) -> tuple[str, str]:
+def open_range(spec: TableSpec) -> LabelRange:
     """The labels a stream runs between: everything."""
     pattern = _format(spec)
-    return _label(pattern, FIRST), _label(pattern, LAST)
+    return LabelRange(_label(pattern, FIRST), _label(pattern, LAST))
 
 
 def bounds(spec: TableSpec, label: str) -> tuple[datetime, datetime]:

@@ -9,14 +9,15 @@ from cli_support import Cli, parity
 from gateway_support import Gateway
 
 from headrace.results import DifferingRow, Repaired
+from headrace.spec.partitions.label_range import LabelRange
 
 
 def test_verify_of_equal_tables_is_0(cli: Cli, gateway: Gateway) -> None:
     gateway.warehouse.parity = [parity(equal=True)]
     assert "equal" in cli("verify", "stg.orders", "stg.users", "--no-source")
-    assert gateway.warehouse.calls == [("verify", ["stg.orders", "stg.users"], None, None, False)]
+    assert gateway.warehouse.calls == [("verify", ["stg.orders", "stg.users"], None, False)]
     cli("verify", "--start", "2024010100", "--end", "2024010101")
-    assert gateway.warehouse.calls[-1] == ("verify", None, "2024010100", "2024010101", True)
+    assert gateway.warehouse.calls[-1] == ("verify", None, LabelRange("2024010100", "2024010101"), True)
 
 
 def test_verify_of_a_difference_is_1_and_shows_the_rows(cli: Cli, gateway: Gateway) -> None:
@@ -43,7 +44,7 @@ def test_verify_repair(cli: Cli, gateway: Gateway) -> None:
     gateway.warehouse.parity = [parity(equal=True, repaired=done)]
     out = cli("verify", "stg.orders", "--no-source", "--repair")
     assert "repaired partitions 2024010100: 1 inserted, 1 updated, 0 deleted; proven equal" in out
-    assert gateway.warehouse.calls[-1] == ("verify", ["stg.orders"], None, None, False, "repair")
+    assert gateway.warehouse.calls[-1] == ("verify", ["stg.orders"], None, False, "repair")
     found = json.loads(cli("verify", "--repair", "--json"))
     assert found[0]["repaired"]["partitions"] == ["2024010100"]
     gateway.warehouse.parity = [parity(equal=False, repaired=done)]

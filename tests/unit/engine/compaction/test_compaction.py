@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,8 +13,8 @@ import pyarrow as pa
 import pytest
 from stored_support import no_jvm as no_jvm
 
-from headrace.engine.compaction import compaction
 from headrace.engine.compaction.compaction import compact
+from headrace.engine.table.limits import Limits
 from headrace.engine.table.table import Table
 from headrace.spec.model import TableName
 from headrace.store.record.commits import Commit
@@ -37,7 +38,8 @@ class Model:
         self.store.open()
         self.rows: dict[tuple[int | None, str], Row] = {}
         self.table = cast(
-            "Table", SimpleNamespace(store=self.store, name=self.store.name, template="template")
+            "Table",
+            SimpleNamespace(store=self.store, name=self.store.name, template="template", limits=Limits()),
         )
 
     def change(self, chance: random.Random, hours: list[str], *, large: bool) -> None:
@@ -111,12 +113,10 @@ def test_partitions_without_a_change_keep_their_files(tmp_path: Path) -> None:
     assert [h for h in HOURS if now[h] != held[h]] == ["h3"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("DRIVER_CHANGES", 0), ("MOST_VERSIONS", 0), ("DRIVER_ROWS", 0)])
-def test_more_than_the_driver_holds_is_left_to_spark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int
-) -> None:
+@pytest.mark.parametrize(("name", "value"), [("changes", 0), ("versions", 0), ("rows", 0)])
+def test_more_than_the_driver_holds_is_left_to_spark(tmp_path: Path, name: str, value: int) -> None:
     model = Model(tmp_path, "hour")
     model.change(random.Random(1), HOURS, large=True)
-    monkeypatch.setattr(compaction, name, value)
+    model.table.limits = replace(Limits(), **{name: value})
     with pytest.raises(AttributeError, match="read"):  # there is no session here to ask
         compact(cast("Any", None), model.table, run_id="test")

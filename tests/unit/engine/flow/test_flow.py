@@ -18,11 +18,13 @@ from headrace.engine.flow.flow import QUIET_SECONDS, Flow
 from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest.cuts import CutMissed
+from headrace.engine.table.limits import Limits
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.envelope import Event
 from headrace.spec.model import SourceTable
 
 NOW = 1000.0
+ORDERS_TABLE = SourceTable("shop", "public", "orders")
 ORDERS = "shop.public.orders"
 
 
@@ -89,7 +91,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     made: list[World] = []
 
     def make(*tables: Any, max_offsets: int = 1, upstreams: Any = lambda table: {}) -> World:
-        registry = cast("Any", SimpleNamespace(upstreams=upstreams, behind=lambda table: 1))
+        registry = cast("Any", SimpleNamespace(upstreams=upstreams, behind=lambda table: 1, limits=Limits()))
         spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
         waits = SimpleNamespace(wait=lambda seconds: None)
         sessions = cast("Any", SimpleNamespace(flow=spark, large=None, statements=waits))
@@ -139,7 +141,9 @@ def stg() -> Any:
     return SimpleNamespace(
         name="stg.orders",
         freshness=timedelta(seconds=10),
-        spec=SimpleNamespace(source=SourceTable("shop", "public", "orders"), freshness=timedelta(seconds=10)),
+        spec=SimpleNamespace(source=ORDERS_TABLE, freshness=timedelta(seconds=10)),
+        source=SimpleNamespace(table=ORDERS_TABLE),
+        topic=ORDERS_TABLE.topic,
         store=SimpleNamespace(cold=False, version=1, commit=commit),
     )
 
@@ -163,7 +167,9 @@ def refreshed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def ingested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Offsets of the events that came to a stg table."""
     found: list[int] = []
-    monkeypatch.setattr(micro_batch, "ingest", lambda *args, **_: found.extend(e.offset for e in args[2]))
+    monkeypatch.setattr(
+        micro_batch, "ingest_events", lambda *args, **_: found.extend(e.offset for e in args[3])
+    )
     return found
 
 

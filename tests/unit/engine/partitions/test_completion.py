@@ -21,6 +21,8 @@ from headrace.engine.partitions import completion as module
 from headrace.engine.partitions.completion import COMPLETE, Outcome, PartitionCompletion, late_labels
 from headrace.engine.partitions.completion_state import AGAIN_SECONDS
 from headrace.engine.partitions.run_modes import DIFFERS, EQUAL, REPAIRED, double_run, settle
+from headrace.engine.table.limits import Limits
+from headrace.engine.table.run import TableRun
 from headrace.engine.table.table import Registry
 from headrace.engine.warehouse.partition_status import (
     REMEMBERED,
@@ -33,6 +35,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.results import ParityResult, RefreshResult, TableStatus
 from headrace.spec.model import TableSpec
 from headrace.spec.partitions.completion import Completion, LateData, RunMode, Signal
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.creation import WATERMARK
 from headrace.store.record.commits import Commit, latest
 
@@ -71,9 +74,9 @@ class World:
     def restart(self) -> None:
         """Another process, which knows what is on disk."""
 
-        def act(table: Any, start: str, end: str) -> dict[str, Outcome]:
-            self.ran.append((start, end))
-            return self.action(table, start, end) if self.action else {}
+        def act(table: Any, labels: LabelRange) -> dict[str, Outcome]:
+            self.ran.append((labels.start, labels.end))
+            return self.action(table, labels) if self.action else {}
 
         self.registry = Alone({self.table.name: self.table})
         self.completion = PartitionCompletion(
@@ -120,8 +123,8 @@ def world(tmp_path: Path, catalog: Catalog) -> Iterator[World]:
         spec=replace(spec, completion=DOUBLE, partition_format="yyyyMMddHH"),
         store=store,
         template="template",
-        latency=None,
-        measured=lambda share, window: None,
+        limits=Limits(),
+        run=TableRun(),
     )
     found = World(catalog, table)
     found.write(1, "07")
@@ -255,7 +258,7 @@ def test_by_latency_the_clock_tells(world: World) -> None:
     world.now = at("09:30") / 1000
     world.completion.look()
     assert world.known == {}  # no latency was measured yet
-    world.table.latency = 60.0
+    world.table.run.latency = 60.0
     world.completion.look()
     assert list(world.known) == ["07", "08"]
     world.now = at("10:05") / 1000
@@ -431,7 +434,9 @@ def run(spec: TableSpec, *compared: ParityResult) -> tuple[dict[str, Outcome], l
         )  # fmt: skip
 
     act = double_run(lambda table, span: next(results), recompute)
-    return dict(act(cast("Any", SimpleNamespace(spec=spec)), "2026112208", "2026112210")), recomputed
+    return dict(
+        act(cast("Any", SimpleNamespace(spec=spec)), LabelRange("2026112208", "2026112210"))
+    ), recomputed
 
 
 def test_a_double_run_that_agrees_writes_nothing(world: World) -> None:
@@ -469,7 +474,7 @@ def test_a_business_period_that_differs_still_is_not_closed(world: World) -> Non
     )  # fmt: skip
     wrong = parity(partitions=["2026112209"], missing=3)
     act = settle(lambda table, span: wrong, lambda table, span: done)
-    found = act(world.table, "2026112208", "2026112210")
+    found = act(world.table, LabelRange("2026112208", "2026112210"))
     assert [o.word for o in found.values()] == [DIFFERS] * 3
     assert "2 inserted, 1 updated" in found["2026112209"].detail
     assert world.table.store.commit.immutable_before == ""
@@ -499,7 +504,10 @@ def test_status_tells_how_far_a_table_is(world: World) -> None:
 
 def test_status_tells_of_differences(world: World) -> None:
     world.look("09:30")
-    world.action = lambda table, start, end: {start: Outcome(DIFFERS, "told"), end: Outcome(REPAIRED, "told")}
+    world.action = lambda _, labels: {
+        labels.start: Outcome(DIFFERS, "told"),
+        labels.end: Outcome(REPAIRED, "told"),
+    }
     world.look("11:05")
     assert status(world).warnings == [
         "before",
@@ -513,7 +521,7 @@ def test_what_was_repaired_is_told_for_a_day(
     world: World, monkeypatch: pytest.MonkeyPatch, age: timedelta, told: int
 ) -> None:
     world.look("09:30")
-    world.action = lambda table, start, end: {start: Outcome(REPAIRED, "told")}
+    world.action = lambda _, labels: {labels.start: Outcome(REPAIRED, "told")}
     then = datetime.now(UTC).replace(tzinfo=None) - REMEMBERED - age
     monkeypatch.setattr("headrace.catalog.completions.utc_now", lambda: then)
     world.look("10:05")

@@ -15,6 +15,8 @@ from planner_support import write_table
 
 from headrace.catalog import Catalog
 from headrace.engine.statements.rewind_supervised import supervised
+from headrace.engine.supervisor.admission import Admission
+from headrace.engine.supervisor.failures import Failures
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.table import Registry
 from headrace.errors import TransientError
@@ -64,7 +66,17 @@ def supervisor(table: Any, catalog: Catalog) -> Callable[[list[Flow]], Superviso
         catch_up = cast("Any", flows[0] if flows else None)
         registry = Registry({table.name: table})
         return Supervisor(
-            arrangement, catalog, nothing, catch_up, nothing, nothing, 60.0, 10, nothing, registry, nothing
+            arrangement,
+            registry,
+            cast("Any", SimpleNamespace(scheduler="warehouse")),
+            catalog,
+            nothing,
+            cast("Any", SimpleNamespace(renew_if_old=None)),
+            catch_up,
+            Admission(registry, catalog),
+            Failures(catalog),
+            advance=nothing,
+            held=nothing,
         )
 
     return make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,8 @@ from planner_support import write_table
 
 from headrace.catalog import Catalog
 from headrace.engine.supervisor import supervisor as module
+from headrace.engine.supervisor.admission import Admission
+from headrace.engine.supervisor.failures import Failures
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.errors import Cancelled, NeedsResync, TerminalError, TransientError
 from headrace.progress import Progress
@@ -47,6 +49,11 @@ class Scheduled:
     catalog: Catalog
     table: Any
     refreshed: threading.Event = field(default_factory=threading.Event)
+    advance: Callable[[Any], None] = lambda _: None
+
+
+def settings_of(scheduler: str) -> Any:
+    return SimpleNamespace(scheduler=scheduler, compaction_interval_seconds=60.0, small_files=10)
 
 
 @pytest.fixture
@@ -63,18 +70,20 @@ def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     nothing = cast("Any", None)
     found = Scheduled(cast("Supervisor", None), catalog, table)
+    found.advance = lambda _: found.refreshed.set()
+    registry = cast("Any", Tables({spec.name: table}))
     found.supervisor = Supervisor(
         cast("Any", SimpleNamespace(flows=[], scheduled=[table])),
+        registry,
+        settings_of("warehouse"),
         catalog,
         cast("Any", SimpleNamespace(batch=SimpleNamespace(sparkContext=context))),
         nothing,
         nothing,
-        lambda _: found.refreshed.set(),
-        60.0,
-        10,
-        nothing,
-        cast("Any", Tables({spec.name: table})),
-        nothing,
+        Admission(registry, catalog),
+        Failures(catalog),
+        advance=lambda table: found.advance(table),
+        held=lambda: None,
     )
     yield found
     found.supervisor.stop()
@@ -190,7 +199,7 @@ def test_a_refresh_that_fails_is_tried_again_soon(
             raise TransientError("the disk is full")
         scheduled.refreshed.set()
 
-    scheduled.supervisor.advance = fails_twice
+    scheduled.advance = fails_twice
     run(scheduled)
     assert "the disk is full" in str(state(scheduled, "FAILED"))
     assert scheduled.refreshed.wait(10)
@@ -209,7 +218,7 @@ def test_what_a_person_must_mend_is_not_tried_again_and_again(
     def fails(_: Any) -> None:
         raise next(errors, AssertionError("tried again"))
 
-    scheduled.supervisor.advance = fails
+    scheduled.advance = fails
     run(scheduled)
     assert state(scheduled, "NEEDS RESYNC") == "the slot was lost"
     threading.Event().wait(0.5)
@@ -228,12 +237,12 @@ def test_rows_of_another_text_are_not_added_to(scheduled: Scheduled) -> None:
 
 def test_a_table_whose_rows_are_being_renewed_rests(scheduled: Scheduled) -> None:
     scheduled.table.template = "new"
-    scheduled.supervisor.paused.add(scheduled.table.name)
+    scheduled.supervisor.admission.paused.add(scheduled.table.name)
     run(scheduled)
     assert not scheduled.refreshed.wait(0.5)
     assert scheduled.catalog.row(scheduled.table.name).state == "INITIALIZING"
     scheduled.table.template = "old"
-    scheduled.supervisor.paused.clear()
+    scheduled.supervisor.admission.paused.clear()
     assert scheduled.refreshed.wait(10)
 
 
@@ -249,7 +258,7 @@ def test_what_is_new_can_be_asked_for(scheduled: Scheduled) -> None:
     assert scheduled.refreshed.is_set()
     assert (told.version, told.rows, told.inserted, told.partitions, told.skipped) == (3, 7, 0, [], "")
     commit = scheduled.table.store.commit
-    scheduled.supervisor.advance = lambda _: setattr(commit, "version", 4)
+    scheduled.advance = lambda _: setattr(commit, "version", 4)
     told = new(scheduled)
     assert (told.version, told.inserted, told.updated, told.partitions) == (4, 2, 0, ["a"])
     [workflow] = scheduled.supervisor.refreshes.scheduler.status()
@@ -274,7 +283,7 @@ def test_a_table_that_streams_or_rests_is_not_asked_for_what_is_new(scheduled: S
 def test_a_suspended_table_stays_so_after_a_restart(scheduled: Scheduled) -> None:
     scheduled.catalog.set_desired(scheduled.table.name, "SUSPENDED")
     scheduled.supervisor.suspend(None, scheduled.table)
-    again = replace(scheduled.supervisor, scheduler="dagster")
+    again = replace(scheduled.supervisor, settings=settings_of("dagster"))
     [workflow] = again.refreshes.scheduler.status()
     assert (workflow.state, workflow.scheduler) == ("SUSPENDED", "dagster")
     scheduled.catalog.set_desired(scheduled.table.name, "RUNNING")
@@ -290,7 +299,7 @@ def test_a_cancelled_refresh_is_no_failure(scheduled: Scheduled) -> None:
         progress.cancel()
         raise RuntimeError("Job 7 cancelled")
 
-    scheduled.supervisor.advance = stopped
+    scheduled.advance = stopped
     with pytest.raises(Cancelled):
         new(scheduled, progress=progress)
     assert scheduled.catalog.row(scheduled.table.name).state == "INITIALIZING"
@@ -301,7 +310,7 @@ def test_a_cancelled_refresh_is_no_failure(scheduled: Scheduled) -> None:
 def test_dagster_is_waited_for(scheduled: Scheduled) -> None:
     """The server's own thread begins nothing, and the next turn is Dagster's."""
     scheduled.supervisor.stop()
-    again = replace(scheduled.supervisor, scheduler="dagster")
+    again = replace(scheduled.supervisor, settings=settings_of("dagster"))
     scheduled.supervisor = again
     run(scheduled)
     assert not scheduled.refreshed.wait(0.3)

@@ -11,10 +11,10 @@ import pytest
 from stored_support import SCHEMA, append, changes, made
 from stored_support import no_jvm as no_jvm
 
-from headrace.engine.backfill.overwrite import labels_between
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.statements.cascade import Cascade
 from headrace.engine.table.labels import labels_of
+from headrace.engine.table.limits import Limits
 from headrace.engine.table.table import Table
 from headrace.store.record.commits import Commit
 from headrace.store.tables import StoredTable
@@ -35,13 +35,11 @@ def store(tmp_path: Path) -> StoredTable:
 
 
 def table_of(store: StoredTable) -> Table:
-    return cast("Table", SimpleNamespace(store=store, name=store.name, template="template"))
+    return cast("Table", SimpleNamespace(store=store, name=store.name, template="template", limits=Limits()))
 
 
 def test_labels_are_those_of_the_snapshot_and_of_the_tail(store: StoredTable) -> None:
     assert labels_of(table_of(store)) == {"h1", "h2"}
-    assert labels_between(store.head(), "hour", "h0", "h9", None) == ["h1", "h2"]
-    assert labels_between(store.head(), "hour", "h2", "h9", {"h1", "h2"}) == ["h2"]
 
 
 def test_a_cold_table_tells_those_of_its_snapshot(store: StoredTable) -> None:

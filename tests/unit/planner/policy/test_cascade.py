@@ -12,8 +12,9 @@ from headrace.planner.analyze import analyze
 from headrace.planner.policy.cascade import CascadeStep, chunks, plan_cascade
 from headrace.planner.strategies.partitions import PartitionMap
 from headrace.spec.model import TableName, TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 
-HOURS = ("2024010103", "2024010105")
+HOURS = LabelRange("2024010103", "2024010105")
 COLUMNS = ("id", "k", "v", "logdate")
 RANGE = "WHERE logdate >= ${start_date} AND logdate <= ${end_date}"
 
@@ -57,10 +58,10 @@ def test_the_same_labels_go_down_a_chain_and_no_further_than_lineage(tmp_path: P
     }
     found = cascade(tmp_path, queries, "dwd.a")
     assert list(found) == ["dwd.a", "dws.b", "dws.c"]
-    assert {step.ends for step in found.values()} == {HOURS}
+    assert {step.labels for step in found.values()} == {HOURS}
     assert found["dws.c"].reason == "`logdate` equals `logdate` of dws.b: the same labels"
     assert found["dws.c"].policy == "recompute" and found["dwd.a"].policy == ""
-    assert {step.ends for step in cascade(tmp_path, queries, "dwd.a", whole=True).values()} == {None}
+    assert {step.labels for step in cascade(tmp_path, queries, "dwd.a", whole=True).values()} == {None}
 
 
 @pytest.mark.parametrize(
@@ -82,8 +83,8 @@ def test_the_same_labels_go_down_a_chain_and_no_further_than_lineage(tmp_path: P
 def test_widened_to_the_whole_table_in_words(tmp_path: Path, query: str, reason: str) -> None:
     queries = {"dwd.a": copy("stg.x"), "dws.b": query, "dws.c": copy("dws.b")}
     found = cascade(tmp_path, queries, "dwd.a")
-    assert found["dws.b"].ends is None and reason in found["dws.b"].reason
-    assert found["dws.c"].ends is None
+    assert found["dws.b"].labels is None and reason in found["dws.b"].reason
+    assert found["dws.c"].labels is None
     assert found["dws.c"].reason == "the whole table: all of dws.b is run again"
 
 
@@ -92,13 +93,13 @@ def test_a_join_on_the_partition_column_keeps_the_range(tmp_path: Path) -> None:
         "SELECT x.id, x.k, y.v, x.logdate FROM stg.x x JOIN dwd.a y ON y.k = x.k AND y.logdate = x.logdate"
     )
     found = cascade(tmp_path, {"dwd.a": copy("stg.x"), "dws.b": query}, "dwd.a")
-    assert found["dws.b"].ends == HOURS
+    assert found["dws.b"].labels == HOURS
 
 
 def test_each_branch_of_a_union_keeps_its_labels(tmp_path: Path) -> None:
     query = "SELECT id, k, v, logdate FROM dwd.a UNION ALL SELECT id, k, v, logdate FROM stg.x"
     found = cascade(tmp_path, {"dwd.a": copy("stg.x"), "dws.b": query}, "dwd.a")
-    assert found["dws.b"].ends == HOURS
+    assert found["dws.b"].labels == HOURS
 
 
 def test_a_diamond_takes_the_widest_of_its_sides(tmp_path: Path) -> None:
@@ -110,28 +111,31 @@ def test_a_diamond_takes_the_widest_of_its_sides(tmp_path: Path) -> None:
         "JOIN dws.wide w ON w.id = n.id AND w.logdate = n.logdate",
     }
     found = cascade(tmp_path, queries, "dwd.a")
-    assert found["dws.narrow"].ends == HOURS
-    assert found["dws.z"].ends is None
+    assert found["dws.narrow"].labels == HOURS
+    assert found["dws.z"].labels is None
 
 
 def test_a_table_without_partitions_is_run_whole(tmp_path: Path) -> None:
     queries = {"dwd.a": copy("stg.x"), "*dws.t": "SELECT max(id) AS id, k FROM dwd.a GROUP BY k"}
     found = cascade(tmp_path, queries, "dwd.a")
-    assert found["dws.t"].ends is None
+    assert found["dws.t"].labels is None
     assert found["dws.t"].reason == "the whole table: `dws.t` has no partitions"
 
 
 def test_parts_cover_every_label_and_hold_few_partitions(tmp_path: Path) -> None:
     spec = write_table(tmp_path, copy("stg.x"), key="id", name="dwd.a")
     hours = [f"20240101{h:02}" for h in range(24)]
-    assert chunks(spec, hours, (hours[0], hours[23]), 24) == [(hours[0], hours[23])]
-    assert chunks(spec, hours, (hours[0], hours[23]), 10) == [
-        (hours[0], hours[9]),
-        (hours[10], hours[19]),
-        (hours[20], hours[23]),
+    assert chunks(spec, hours, LabelRange(hours[0], hours[23]), 24) == [LabelRange(hours[0], hours[23])]
+    assert chunks(spec, hours, LabelRange(hours[0], hours[23]), 10) == [
+        LabelRange(hours[0], hours[9]),
+        LabelRange(hours[10], hours[19]),
+        LabelRange(hours[20], hours[23]),
     ]
     # Empty hours cost nothing: a part ends where the next one's first rows begin.
     some = [hours[3], hours[4], hours[20]]
-    assert chunks(spec, some, (hours[0], hours[23]), 2) == [(hours[0], hours[19]), (hours[20], hours[23])]
-    assert chunks(spec, [], (hours[0], hours[23]), 1) == [(hours[0], hours[23])]
+    assert chunks(spec, some, LabelRange(hours[0], hours[23]), 2) == [
+        LabelRange(hours[0], hours[19]),
+        LabelRange(hours[20], hours[23]),
+    ]
+    assert chunks(spec, [], LabelRange(hours[0], hours[23]), 1) == [LabelRange(hours[0], hours[23])]
     assert chunks(spec, hours, None, 1) == [None]

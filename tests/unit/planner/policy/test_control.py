@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -14,8 +13,6 @@ from headrace.catalog import Catalog
 from headrace.catalog.workflows import RefreshWorkflow
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.freshness.monitor import GIVES_WAY, Watch
-from headrace.engine.table import table as module
-from headrace.engine.table.table import Table
 from headrace.planner.policy.control import CALM_LOOKS, LATE_LOOKS, FreshnessState, refresh_interval
 from headrace.planner.policy.relief import BatchSize
 from headrace.scheduling.turns import Turns
@@ -144,7 +141,9 @@ def test_who_is_late_turns_with_hysteresis() -> None:
 def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     name, measured = TableName("dws", "hours"), SimpleNamespace(value=12.0)
     table = SimpleNamespace(
-        name=name, freshness=timedelta(seconds=10), measured=lambda share, window: measured.value
+        name=name,
+        freshness=timedelta(seconds=10),
+        run=SimpleNamespace(measured=lambda share, window: measured.value),
     )
     late, other = (
         cast(
@@ -192,13 +191,3 @@ def test_other_work_gives_way_to_a_late_flow(catalog: Catalog, monkeypatch: pyte
     monkeypatch.setattr(watch.actuators, "forget", forgotten.append)
     assert look(1) == (False, False, 1.0, [])
     assert forgotten == [{"late", "other"}]
-
-
-def test_the_latency_that_most_commits_keep(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = SimpleNamespace(latencies=deque([(0.0, 99.0), *((50.0 + n, float(n)) for n in range(10))]))
-    monkeypatch.setattr(module.time, "monotonic", lambda: 100.0)
-    table = cast("Table", found)
-    assert Table.measured(table, 0.9, 60.0) == 8.0
-    assert Table.measured(table, 1.0, 60.0) == 9.0
-    assert Table.measured(table, 0.5, 60.0) == 4.0
-    assert Table.measured(table, 0.9, 10.0) is None

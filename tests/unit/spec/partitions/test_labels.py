@@ -12,6 +12,7 @@ from spec_support import PARTITIONED, load_query
 
 from headrace.errors import SpecError
 from headrace.spec import TableSpec
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import FORMATS, bounds, label_range, open_range, parse_label
 
 
@@ -45,7 +46,7 @@ def partitioned(directory: Path, pattern: str) -> TableSpec:
 def test_a_range_includes_both_ends(
     tmp_path: Path, pattern: str, start: str, end: str, expected: list[str]
 ) -> None:
-    assert label_range(partitioned(tmp_path, pattern), start, end) == expected
+    assert label_range(partitioned(tmp_path, pattern), LabelRange(start, end)) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_bounds(tmp_path: Path, pattern: str, label: str, start: datetime, end: 
     ],
 )
 def test_a_stream_runs_over_everything(tmp_path: Path, pattern: str, expected: tuple[str, str]) -> None:
-    assert open_range(partitioned(tmp_path, pattern)) == expected
+    assert open_range(partitioned(tmp_path, pattern)) == LabelRange(*expected)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +97,13 @@ def test_a_range_from_end_to_start_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         SpecError, match=rf"{spec.path}:2:16: .* starts at '20240102', after its end '20240101'"
     ):
-        label_range(spec, "20240102", "20240101")
+        label_range(spec, LabelRange("20240102", "20240101"))
 
 
 def test_a_range_without_end_is_refused(tmp_path: Path) -> None:
     spec = partitioned(tmp_path, "yyyyMMddHHmm")
     with pytest.raises(SpecError, match=r"more than 100,000 partitions of dws\.t"):
-        label_range(spec, *open_range(spec))
+        label_range(spec, open_range(spec))
 
 
 def test_a_table_without_partitions_by_time_has_no_labels(tmp_path: Path) -> None:
@@ -128,9 +129,9 @@ def test_labels_sort_as_time_does(
         label = label.replace(field, value)
     start, end = bounds(spec, label)
     assert start <= moment < end
-    following = label_range(spec, label, label)[0]
+    following = label_range(spec, LabelRange(label, label))[0]
     assert following == label
-    two = label_range(spec, label, _label_of(pattern, end))
+    two = label_range(spec, LabelRange(label, _label_of(pattern, end)))
     assert two == sorted(two) == [label, _label_of(pattern, end)]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from headrace.engine.table.table import is_stg
 from headrace.planner.policy.modes import Measured
 from headrace.planner.policy.relief import Thinning, loose_tables
 from headrace.spec.model import TableName
@@ -121,7 +122,7 @@ def _leaving(flow: Flow, late: TableName) -> dict[TableName, Measured]:
     freshness = {
         t.name: t.freshness
         for t in flow.tables
-        if t.freshness is not None and t.spec.source is None and t.spec.refresh_mode is None
+        if t.freshness is not None and not is_stg(t) and t.spec.refresh_mode is None
     }
     readers: dict[TableName, set[TableName]] = {name: set() for name in own}
     for table in flow.tables:

@@ -65,7 +65,7 @@ class Watch:
 
     def _look(self, table: Table, declared: float, *, loading: bool) -> None:
         """A first load says nothing of how fresh a table is kept."""
-        measured = None if loading else table.measured(SHARE, WINDOW_SECONDS)
+        measured = None if loading else table.run.measured(SHARE, WINDOW_SECONDS)
         kept = self._kept.setdefault(table.name, FreshnessState())
         if not kept.look(declared, measured):
             return

@@ -1,21 +1,21 @@
-"""TOP_N in the driver: rank what a change touched among the rows that the table holds."""
+"""TOP_N: rank what a change touched among the rows that the table holds."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.engine.refresh.strategies import driver
+from headrace.engine.refresh.constraints import check_violations
+from headrace.engine.refresh.strategies.affected import affected_rows
+from headrace.engine.refresh.work import Frames, Work
 from headrace.engine.rows.cells import TooLarge, TooWide
 from headrace.engine.rows.diff import diff_local
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import with_violations
-from headrace.engine.table.table import Delta, Table
+from headrace.engine.table.table import Table
 from headrace.planner.strategies import TopN
-from headrace.spec.model import TableName
-from headrace.store.live.head import Head
 from headrace.store.live.lookup import anti_join
 
 if TYPE_CHECKING:
@@ -24,26 +24,17 @@ if TYPE_CHECKING:
 _MARK = "_mark"
 
 
-def top_changes(
-    spark: SparkSession,
-    table: Table,
-    strategy: TopN,
-    upstreams: Mapping[TableName, Table],
-    heads: Mapping[TableName, Head],
-    deltas: Mapping[TableName, Delta],
-) -> pa.Table:
+def in_driver(work: Work, strategy: TopN) -> pa.Table:
     """The net change of the first rows.
 
     Raises:
         TooLarge: the rows do not fit the driver.
         TooWide: fewer than LIMIT known rows rank at or above the old last one, so unknown ones may come up.
     """
-    if strategy.limit > driver.ROWS_LIMIT:
+    spark, table = work.sessions.flow, work.table
+    if strategy.limit > table.limits.compared:
         raise TooLarge
-    schema = table.store.schema
-    affected, found = driver.affected_rows(
-        spark, table, "unlimited", strategy.unlimited, strategy.inner, upstreams, heads, deltas
-    )
+    affected, found = affected_rows(work, "unlimited", strategy.unlimited, strategy.inner)
     stored = table.store.head().read()
     kept = anti_join(stored, strategy.inner.columns, affected)
     last = _ranked(spark, table, strategy, _marked(stored, 0)).slice(strategy.limit - 1)
@@ -53,8 +44,13 @@ def top_changes(
     if 1 in marks[: strategy.limit]:
         raise TooWide("rows that the table does not hold may come up among its first ones")
     result = known.slice(0, strategy.limit)
-    driver.check_violations(result, table)
-    return diff_local(stored, result, schema, table=str(table.name))
+    check_violations(result, table)
+    return diff_local(stored, result, table.store.schema, table=str(table.name))
+
+
+def on_spark(work: Work, strategy: TopN, frames: Frames, persist: Persisted) -> DataFrame:
+    """Raises TooWide."""
+    raise TooWide("only the driver keeps the first rows of an order")
 
 
 def _marked(rows: pa.Table, mark: int) -> pa.Table:
@@ -78,4 +74,4 @@ def _ranked(spark: SparkSession, table: Table, strategy: TopN, *parts: pa.Table)
         finally:
             spark.catalog.dropTempView(view)
 
-    return table.queries.run(spark, "ranked", [(rows, (*schema.stored, (_MARK, "int")))], build)
+    return table.run.queries.run(spark, "ranked", [(rows, (*schema.stored, (_MARK, "int")))], build)

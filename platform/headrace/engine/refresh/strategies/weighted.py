@@ -14,31 +14,35 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.refresh.strategies import cluster
-from headrace.engine.refresh.strategies.cluster import semi_join
-from headrace.engine.refresh.strategies.driver import ROWS_LIMIT, Heads, Rows, check_violations, images
-from headrace.engine.rows.cells import TooLarge, alike, restricted, touched_cells
+from headrace.engine.refresh.constraints import check_violations
+from headrace.engine.refresh.work import AFTER, BEFORE, Frames, HeadLeaves, Work, images
+from headrace.engine.rows.cells import (
+    TooLarge,
+    alike,
+    restricted,
+    restricted_frame,
+    semi_join_frame,
+    touched_cells,
+    touched_cells_frame,
+)
 from headrace.engine.rows.diff import diff_frame, diff_local, diff_many
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.prepared import Columns
 from headrace.engine.spark.query import run, used_columns, with_violations
-from headrace.engine.table.table import Delta, Table
+from headrace.engine.table.table import Table
 from headrace.planner.sql.state import State
 from headrace.planner.strategies import Weighted
-from headrace.spec.model import TableName
 from headrace.store.frames import local
 from headrace.store.live.head import Head
 from headrace.store.live.lookup import KeySet, anti_join, include, tuples
 from headrace.store.live.lookup import semi_join as local_semi_join
-from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, arrow_schema
+from headrace.store.schema import KIND, arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WIDE_SHARE = 0.2
 """Changed rows, as a part of the table's, from which all stored groups are read: finding those costs more."""
-
-_BEFORE, _AFTER = (UPDATE_BEFORE, DELETE), (UPDATE_AFTER, INSERT)
 
 
 def merged(
@@ -95,30 +99,19 @@ def _quoted(name: str) -> str:
     return f"`{name}`"
 
 
-def in_driver(
-    spark: SparkSession,
-    table: Table,
-    strategy: Weighted,
-    upstreams: Mapping[TableName, Table],
-    heads: Heads,
-    deltas: Mapping[TableName, Delta],
-) -> pa.Table:
+def in_driver(work: Work, strategy: Weighted) -> pa.Table:
     """The table's net change for a small change of its upstreams.
 
-    Args:
-        deltas: one change per key.
     Raises:
         TooLarge: more rows than the driver's limits would come there.
         TooWide: the change can touch any row.
     """
+    spark, table = work.sessions.flow, work.table
     schema = table.store.schema
-    if not any(d.rows is not None and d.rows.num_rows for d in deltas.values()):  # all was undone again
+    if not work.changed:  # all was undone again
         return arrow_schema((*schema.stored, (KIND, "string"))).empty_table()
-    sides = _sides(table, strategy, upstreams, heads, deltas)
-    columns = [
-        used_columns(table.stored_query, upstreams[r.upstream].store.schema.columns)  # type: ignore[index]
-        for r in table.spec.references
-    ]
+    sides = _sides(work, strategy)
+    columns = [used_columns(table.stored_query, s.columns) for s in work.schemas]
     inputs = [(rows, own) for side in sides for rows, own in zip(side, columns, strict=True)]
     states = partial(_both_states, spark, table, strategy)
     if strategy.state.grouped and strategy.located is None:  # first the groups, to find what is stored
@@ -129,7 +122,7 @@ def in_driver(
         touched = _located(strategy, sides)
     head = table.store.head()
     stored = head.find(schema.key, touched) if strategy.state.grouped else head.read()
-    if stored.num_rows > ROWS_LIMIT:
+    if stored.num_rows > table.limits.compared:
         raise TooLarge
 
     def build(frames: list[DataFrame]) -> DataFrame:
@@ -137,27 +130,29 @@ def in_driver(
         after = merged(strategy.state, dict(schema.stored), frames[0], old, new, single=True)
         return with_violations(after, table.spec)
 
-    result = table.queries.run(spark, "weighted", [(stored, schema.stored), *inputs], build)
+    result = table.run.queries.run(spark, "weighted", [(stored, schema.stored), *inputs], build)
     check_violations(result, table)
     return diff_local(stored, result, schema, table=str(table.name))
 
 
-def tells_groups(strategy: Weighted) -> bool:
-    """Whether the changed rows alone tell which groups they are of."""
+def suits_arrow(table: Table, strategy: Weighted) -> bool:
+    """Whether the driver holds the table, and the changed rows alone tell which groups they are of."""
+    if table.store.commit.rows > table.limits.rows:
+        return False
     return strategy.cells is None and (strategy.located is not None or not strategy.state.grouped)
 
 
-def of_many(
-    spark: SparkSession, table: Table, strategy: Weighted, upstream: Table, head: Head, delta: Delta
-) -> pa.Table:
+def by_arrow(work: Work, strategy: Weighted) -> pa.Table:
     """As `in_driver`, for more rows of one table than plans are kept for.
 
-    `schema.joinable` and `comparable` hold of the table, whose rows fit the driver, and `tells_groups`.
+    `schema.joinable` and `comparable` hold of the table, and `suits_arrow`.
     """
+    upstream, delta = work.only
+    spark, table = work.sessions.large, work.table
     schema, where = table.store.schema, strategy.located
     assert delta.rows is not None
-    sides = [images(delta.rows, *kinds) for kinds in (_BEFORE, _AFTER)]
-    stored = head.read()
+    sides = [images(delta.rows, *kinds) for kinds in (BEFORE, AFTER)]
+    stored = table.store.head().read()
     if where is not None:
         keys = pa.concat_tables([side.select(list(where.columns)) for side in sides])
         keys = keys.rename_columns(list(schema.key)).cast(stored.select(list(schema.key)).schema)
@@ -170,41 +165,33 @@ def of_many(
     return diff_many(stored, result, schema)
 
 
-def _sides(
-    table: Table,
-    strategy: Weighted,
-    upstreams: Mapping[TableName, Table],
-    heads: Heads,
-    deltas: Mapping[TableName, Delta],
-) -> tuple[list[pa.Table], list[pa.Table]]:
+def _sides(work: Work, strategy: Weighted) -> tuple[list[pa.Table], list[pa.Table]]:
     """The rows of every leaf around the change, as they were and as they are; all others cancel."""
-    names = [r.upstream for r in table.spec.references]
-    changes = {
-        i: rows
-        for i, n in enumerate(names)
-        if n in deltas and (rows := deltas[n].rows) is not None and rows.num_rows  # type: ignore[index]
-    }
+    table, changes, schemas = work.table, work.changed, work.schemas
     if strategy.cells is None:
-        return [images(changes[0], *_BEFORE)], [images(changes[0], *_AFTER)]
-    schemas = [upstreams[n].store.schema for n in names]  # type: ignore[index]
+        return [images(changes[0], *BEFORE)], [images(changes[0], *AFTER)]
     if not alike(strategy.cells, schemas):
         raise TooLarge
-    rows_now = [heads[n] for n in names]  # type: ignore[index]
-    affected = touched_cells(strategy.cells, changes, Rows(rows_now, changes))
-    was = restricted(strategy.cells, _Before(rows_now, changes, [s.key for s in schemas]), affected)
-    now = restricted(strategy.cells, Rows(rows_now), affected)
-    return [was[i] for i in range(len(names))], [now[i] for i in range(len(names))]
+    heads = [work.heads[name] for name in work.references]
+    affected = touched_cells(strategy.cells, changes, HeadLeaves(table, heads, changes))
+    was = restricted(strategy.cells, _Before(table, heads, changes, [s.key for s in schemas]), affected)
+    now = restricted(strategy.cells, HeadLeaves(table, heads), affected)
+    return [was[i] for i in range(len(schemas))], [now[i] for i in range(len(schemas))]
 
 
-class _Before(Rows):
+class _Before(HeadLeaves):
     """The rows of a query's leaves before a net change of them."""
 
     def __init__(
-        self, heads: Sequence[Head], changes: Mapping[int, pa.Table], keys: Sequence[tuple[str, ...]]
+        self,
+        table: Table,
+        heads: Sequence[Head],
+        changes: Mapping[int, pa.Table],
+        keys: Sequence[tuple[str, ...]],
     ) -> None:
-        super().__init__(heads)
+        super().__init__(table, heads)
         self._key = keys
-        self._old = {i: images(rows, *_BEFORE) for i, rows in changes.items()}
+        self._old = {i: images(rows, *BEFORE) for i, rows in changes.items()}
         self._changed = {i: set(tuples(rows, keys[i])) for i, rows in changes.items()}
 
     def find(self, reference: int, columns: Sequence[str], keys: KeySet) -> pa.Table:
@@ -268,51 +255,35 @@ def _aggregated(
         old, new = states(frames)
         return old.withColumn("_side", F.lit(0)).unionAll(new.withColumn("_side", F.lit(1)))
 
-    both = table.queries.run(spark, "weighted sides", inputs, build)
+    both = table.run.queries.run(spark, "weighted sides", inputs, build)
     types = dict(table.store.schema.stored)
     columns = tuple((name, types[name]) for name in _state_columns(table, strategy))
     return [(both.filter(pc.equal(both.column("_side"), i)), columns) for i in (0, 1)]
 
 
-def on_cluster(
-    spark: SparkSession,
-    table: Table,
-    strategy: Weighted,
-    upstreams: Mapping[TableName, Table],
-    current: Mapping[TableName, DataFrame],
-    changes: Mapping[TableName, DataFrame],
-    persist: Persisted,
-    *,
-    rows_changed: int,
-) -> DataFrame:
-    """As `in_driver`, as a Spark plan.
-
-    Args:
-        rows_changed: rows of all changes, about.
-        current: upstream rows at the target cut, visible columns.
-        changes: one change per key, stored columns and `_kind`; upstreams without a change are left out.
-    """
+def on_spark(work: Work, strategy: Weighted, frames: Frames, persist: Persisted) -> DataFrame:
+    """As `in_driver`, as a Spark plan; of the changes there is one per key."""
+    spark, table = work.sessions.large, work.table
     schema, key = table.store.schema, table.store.schema.key
-    names = [r.upstream for r in table.spec.references]
-    changed = {i: changes[n] for i, n in enumerate(names) if n in changes}  # type: ignore[index]
-    rows_now = [current[n] for n in names]  # type: ignore[index]
+    rows_now, changed = frames.of(work)
+    rows_changed = sum(d.count for d in work.deltas.values())
     if strategy.cells is not None:
-        affected = persist(cluster.touched_cells(strategy.cells, rows_now, changed))
+        affected = persist(touched_cells_frame(strategy.cells, rows_now, changed))
         rows_before = [
-            _before(rows, changed.get(i), upstreams[n])  # type: ignore[index]
-            for i, (n, rows) in enumerate(zip(names, rows_now, strict=True))
+            _before(rows, changed.get(i), work.upstreams[name])
+            for i, (name, rows) in enumerate(zip(work.references, rows_now, strict=True))
         ]
-        sides = [cluster.restricted(strategy.cells, rows, affected) for rows in (rows_before, rows_now)]
+        sides = [restricted_frame(strategy.cells, rows, affected) for rows in (rows_before, rows_now)]
     else:
         columns = rows_now[0].columns
         rows = changed[0]
-        sides = [[rows.where(rows[KIND].isin(*kinds)).select(*columns)] for kinds in (_BEFORE, _AFTER)]
+        sides = [[rows.where(rows[KIND].isin(*kinds)).select(*columns)] for kinds in (BEFORE, AFTER)]
     old, new = (_states(run(spark, table.stored_query, side), table, strategy) for side in sides)
     stored = table.store.frame(spark)
     if strategy.state.grouped and rows_changed < WIDE_SHARE * table.store.commit.rows:
         old, new = persist(old), persist(new)
         keys = old.select(*map(_quoted, key)).unionAll(new.select(*map(_quoted, key)))
-        stored = semi_join(stored, key, keys, null_safe=True)
+        stored = semi_join_frame(stored, key, keys, null_safe=True)
     after = merged(strategy.state, dict(schema.stored), stored, old, new)
     return diff_frame(stored, after, schema)
 
@@ -322,6 +293,6 @@ def _before(current: DataFrame, changes: DataFrame | None, upstream: Table) -> D
     if changes is None:
         return current
     schema = upstream.store.schema
-    old = changes.where(changes[KIND].isin(*_BEFORE)).select(*schema.names)
-    kept = semi_join(current, schema.key, changes.select(*schema.key), null_safe=True, how="left_anti")
+    old = changes.where(changes[KIND].isin(*BEFORE)).select(*schema.names)
+    kept = semi_join_frame(current, schema.key, changes.select(*schema.key), null_safe=True, how="left_anti")
     return kept.unionAll(old)

@@ -1,0 +1,62 @@
+"""Tables and flows that cannot go on: what the catalog says of them, and when they are tried again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from headrace.catalog import Catalog
+from headrace.engine.table.table import Table
+from headrace.errors import HeadraceError, NeedsResync, TerminalError
+from headrace.scheduling.turns import FIRST_RETRY, LONGEST_RETRY
+
+
+@dataclass
+class _Retry:
+    at: float
+    wait: float = FIRST_RETRY
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Retries are keyed by the name of a table or of a flow."""
+
+    catalog: Catalog
+    _retries: dict[str, _Retry] = field(default_factory=dict)
+
+    def failed(self, table: Table, error: Exception) -> None:
+        """A table cannot go on: a person must act, or it is tried again with back-off."""
+        self.observe(table, error)
+        if isinstance(error, TerminalError):
+            self.forget(str(table.name))  # of an error before: it cannot help any more
+        else:
+            self.retry(str(table.name))
+
+    def observe(self, table: Table, error: Exception) -> None:
+        """Let the catalog say why the table cannot go on."""
+        lost = isinstance(error, NeedsResync)
+        self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", text(error))
+
+    def retry(self, key: str) -> None:
+        """Try again after a pause, twice as long as the one before."""
+        wait = min(self._retries[key].wait * 2, LONGEST_RETRY) if key in self._retries else FIRST_RETRY
+        self._retries[key] = _Retry(time.monotonic() + wait, wait)
+
+    def forget(self, key: str) -> None:
+        """Try no more; the next pause is the first one again."""
+        self._retries.pop(key, None)
+
+    def waiting(self, key: str) -> bool:
+        """Whether it is to be tried again."""
+        return key in self._retries
+
+    def due(self, key: str) -> bool:
+        """Whether its pause is over."""
+        retry = self._retries.get(key)
+        return retry is not None and time.monotonic() >= retry.at
+
+
+def text(error: Exception) -> str:
+    """The whole of an error of ours; of another its type and first line."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {lines[0]}"

@@ -1,0 +1,51 @@
+"""What a running server knows of a table beyond its declaration and its store; it is gone after a restart."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from headrace.engine.spark.prepared import Queries
+from headrace.percentile import percentile
+from headrace.store.record.commits import Commit
+from headrace.store.record.decision import Decision
+
+LATENCIES = 1024
+"""Newest commits of a table whose latencies are remembered."""
+
+
+@dataclass
+class TableRun:
+    covered: dict[str, int] = field(default_factory=dict)
+    """Upstream versions found to change nothing since the recorded frontier."""
+
+    queries: Queries = field(default_factory=Queries)
+    """What small changes of the table run, planned once."""
+
+    arrow_agrees: bool = False
+    """Whether Arrow has given what Spark gives for rows of the table."""
+
+    decisions: deque[Decision] | None = None
+    """Past decisions, oldest first; None before they were read back."""
+
+    refreshes: int = 0
+    """Refreshes by this process."""
+
+    latency: float | None = None
+    """Seconds from the source's commit to the table's, of the newest change applied."""
+
+    latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATENCIES))
+    """When the newest commits were made, by the monotonic clock, and their latencies."""
+
+    def seen(self, commit: Commit) -> None:
+        """Note how fresh a commit just made is."""
+        if commit.source_ms:
+            self.latency = max(0.0, time.time() - commit.source_ms / 1000)
+            self.latencies.append((time.monotonic(), self.latency))
+
+    def measured(self, share: float, window: float) -> float | None:
+        """The latency that `share` of the commits of the last `window` seconds keep; None without any."""
+        since = time.monotonic() - window
+        found = sorted(latency for at, latency in self.latencies.copy() if at >= since)
+        return percentile(found, share) if found else None

@@ -1,0 +1,169 @@
+"""What runs once the sources are there: built once, of parts that change by their own commands only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headrace.catalog import Catalog
+from headrace.engine.flow.arrangement import Arrangement
+from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.publication import Publication
+from headrace.engine.flow.rejoin import CatchUp
+from headrace.engine.partitions.completion import PartitionCompletion
+from headrace.engine.partitions.run_modes import offline_writer, partition_completion
+from headrace.engine.proof.verify import Proof
+from headrace.engine.read.views import Views
+from headrace.engine.snapshot.loads import Loads
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.statements.deployment import Deployment
+from headrace.engine.statements.recompute import Recompute
+from headrace.engine.supervisor.admission import Admission
+from headrace.engine.supervisor.failures import Failures
+from headrace.engine.supervisor.start import flow_maker, open_tables
+from headrace.engine.supervisor.supervisor import Supervisor
+from headrace.engine.table.table import Registry, Table, is_stg
+from headrace.progress import Progress
+from headrace.results import RefreshResult
+from headrace.settings import Settings
+from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.topics import Topics
+from headrace.spec import Project
+from headrace.spec.model import TableName
+from headrace.spec.partitions.label_range import LabelRange
+
+
+@dataclass(frozen=True)
+class Engine:
+    registry: Registry
+    settings: Settings
+    catalog: Catalog
+    sessions: Sessions
+    topics: Topics
+    views: Views
+    supervisor: Supervisor
+    loads: Loads
+    proof: Proof
+    publication: Publication
+    recomputing: Recompute
+    completion: PartitionCompletion
+    run_id: str
+
+    @property
+    def flows(self) -> Sequence[Flow]:
+        """The flows that there are now: always the same list."""
+        return self.supervisor.flows
+
+    def start(self, stopping: threading.Event) -> None:
+        """Let the tables run.
+
+        Args:
+            stopping: set when the warehouse stops.
+        """
+        self.supervisor.start()
+        self.completion.start()
+        self.views.begin(self.registry, stopping)
+
+    def stop(self) -> None:
+        """Stop what runs by itself, between two micro-batches."""
+        self.completion.stop()
+        self.supervisor.stop()
+
+    def flow(self, name: TableName) -> Flow | None:
+        """The flow that advances the table; None where none does."""
+        return next((f for f in list(self.flows) if any(t.name == name for t in f.tables)), None)
+
+    def resume(self, table: Table) -> None:
+        """Let the table go on. Raises what keeps it out."""
+        self.supervisor.resume(self.flow(table.name), table)
+
+    def refresh(self, table: Table, labels: LabelRange | None, progress: Progress) -> RefreshResult:
+        """Recompute a range of the table; all of it is what a table lacked that could not go on."""
+        result = self.recomputing.recompute(table, labels, progress)
+        if labels is None and self.catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
+            self.resume(table)
+        return result
+
+    def follow(self, table: Table) -> None:
+        """Bring a table that runs to its upstreams' present versions."""
+        if not is_stg(table) and self.supervisor.runs(self.flow(table.name), table):
+            self.recomputing.advance(table)
+
+
+def build(
+    project: Project,
+    registry: Registry,
+    deployment: Deployment,
+    settings: Settings,
+    catalog: Catalog,
+    *,
+    sessions: Sessions,
+    topics: Topics,
+    dead_letters: DeadLetters,
+    views: Views,
+    run_id: str,
+) -> Engine:
+    """The engine of these tables, which it opens; nothing runs yet.
+
+    Args:
+        project: what is declared, as statements have altered it.
+    """
+    open_tables(registry, catalog)
+    failures, admission = Failures(catalog), Admission(registry, catalog)
+    make = flow_maker(
+        project,
+        registry,
+        settings,
+        sessions=sessions,
+        topics=topics,
+        dead_letters=dead_letters,
+        on_failure=failures.failed,
+    )
+    threshold = timedelta(seconds=settings.continuous_threshold_seconds)
+    arrangement = Arrangement(project, registry, threshold, make)
+    flows = arrangement.flows
+    publication = Publication(views, flows)
+    proof = Proof(
+        sessions,
+        registry,
+        flows,
+        deployment.dsn,
+        topics,
+        settings.kafka_bootstrap,
+        settings.state / "scratch",
+        run_id,
+    )
+    offline = offline_writer(catalog, sessions, registry, flows, admission, publication, run_id)
+    recomputing = Recompute(sessions, registry, flows, proof, offline, publication, run_id)
+    loads = Loads(project, settings, sessions, flows, topics, views)
+    supervisor = Supervisor(
+        arrangement,
+        registry,
+        settings,
+        catalog,
+        sessions,
+        views,
+        CatchUp(sessions, topics, dead_letters, settings.kafka_bootstrap),
+        admission,
+        failures,
+        recomputing.advance,
+        loads.refuse,
+    )
+    completion = partition_completion(catalog, sessions, registry, flows, offline, proof, publication)
+    return Engine(
+        registry,
+        settings,
+        catalog,
+        sessions,
+        topics,
+        views,
+        supervisor,
+        loads,
+        proof,
+        publication,
+        recomputing,
+        completion,
+        run_id,
+    )
