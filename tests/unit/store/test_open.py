@@ -13,6 +13,7 @@ from stored_support import append, made
 from stored_support import no_jvm as no_jvm
 
 from headrace.engine.compaction.compaction import compact
+from headrace.engine.table.limits import Limits
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
@@ -29,7 +30,7 @@ def store(tmp_path: Path) -> StoredTable:
 
 
 def compact_now(store: StoredTable) -> None:
-    table = SimpleNamespace(store=store, name=store.name, template="template")
+    table = SimpleNamespace(store=store, name=store.name, template="template", limits=Limits())
     compact(cast("Any", None), cast("Any", table), run_id="test")
 
 
