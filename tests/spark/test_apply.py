@@ -18,7 +18,7 @@ from headrace.catalog import Catalog
 from headrace.declared import deployed_tables
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.statements import assemble as assembling
-from headrace.engine.statements.apply import Apply, steps
+from headrace.engine.statements.apply import Apply, plan
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.supervisor.schedule import outdated
@@ -96,7 +96,7 @@ class Applying:
             lambda table: self.resumed.append(str(table.name)),
         )
         deployed = deployed_tables(self.catalog, project.directory)
-        todo = steps(self.warehouse.registry, wanted, deployed, project)
+        todo = plan(self.warehouse.registry, wanted, deployed, project)
         prepare = green.build if green is not None else lambda *_: None
         result = work.run(
             todo,

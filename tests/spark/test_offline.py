@@ -23,7 +23,7 @@ from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.completion_state import AGAIN_SECONDS
 from headrace.engine.partitions.offline import SEARCH_SECONDS, WRITTEN, Offline
 from headrace.engine.partitions.offline_run import write_run
-from headrace.engine.statements.apply import steps
+from headrace.engine.statements.apply import plan
 from headrace.engine.supervisor.schedule import outdated
 from headrace.errors import TerminalError, TransientError
 from headrace.planner.policy.changes import ChangeKind
@@ -426,14 +426,14 @@ def test_back_to_a_stream_it_gets_all_partitions_first(batch: Batch) -> None:
     with pytest.raises(TerminalError, match="lacks the later ones"):
         check_range(table, LabelRange(HOURS[0], HOURS[0]))
     project = batch.warehouse.project
-    [step] = steps(batch.warehouse.registry, batch.warehouse.registry, project.tables, project)
+    [step] = plan(batch.warehouse.registry, batch.warehouse.registry, project.tables, project)
     assert step.renews and step.change.table == table.name
     deployed = replace(table.spec, completion=replace(table.spec.completion, run_mode=RunMode.OFFLINE))
-    [step] = steps(batch.warehouse.registry, batch.warehouse.registry, {table.name: deployed}, project)
+    [step] = plan(batch.warehouse.registry, batch.warehouse.registry, {table.name: deployed}, project)
     assert (step.change.kind, step.change.what) == (ChangeKind.RECOMPUTED, ())
     batch.warehouse.backfill(TABLE)
     assert outdated(table) is None and batch.written() == ""
-    [step] = steps(batch.warehouse.registry, batch.warehouse.registry, {table.name: deployed}, project)
+    [step] = plan(batch.warehouse.registry, batch.warehouse.registry, {table.name: deployed}, project)
     assert not step.renews
     batch.warehouse.assert_parity()
     batch.order(22, HOURS[1])
@@ -463,7 +463,7 @@ def test_with_other_columns_before_its_first_run_it_is_made_anew(
     old = batch.warehouse.registry
     text = CHAIN["dws/by_user"].replace("count(*) AS cnt", "count(*) AS cnt, min(order_id) AS least")
     batch.declare("dws/by_user", text)
-    [step] = steps(old, batch.warehouse.registry, {}, batch.warehouse.project)
+    [step] = plan(old, batch.warehouse.registry, {}, batch.warehouse.project)
     assert step.reshaped
     batch.warehouse.table(TABLE).reshaped = True
     batch.warehouse.backfill(TABLE)

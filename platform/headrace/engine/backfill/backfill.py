@@ -7,6 +7,7 @@ keys are compared once more at the frontier that it has reached. Then the partit
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.rows.diff import count_kinds
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.immutable import mutable_range, nothing_left, refuse
-from headrace.engine.table.offline_bound import check_written, through_after
+from headrace.engine.table.immutable import nothing_left, refuse
+from headrace.engine.table.offline_bound import check_written
 from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TerminalError, TransientError
+from headrace.planner.policy.backfill import BackfillPlan, TableState, plan_backfill
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.partitions.label_range import LabelRange
@@ -40,6 +42,8 @@ from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, STREAM, UPDATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
 
 
 def backfill(
@@ -88,55 +92,43 @@ def backfill(
             progress=progress,
         )
     with table.store.writing:  # between two refreshes: version and frontier belong together
-        commit, reached, head = table.store.commit, table.reached, table.warm_head()
+        state, head = _state(registry, table), table.warm_head()
         heads = warm_heads(registry, table) if expected is None else {}
-    now = frontier
-    if labels is None and expected is None and frontier is None:
-        now = _restart(registry, table)
-    frontier = now or reached
+    plan = plan_backfill(
+        table.spec,
+        state,
+        labels,
+        rows_given=expected is not None,
+        version=version,
+        frontier=frontier,
+        immutable_before=immutable_before,
+        complete_through=complete_through,
+    )
     moves = immutable_before is not None or complete_through is not None
     if not moves and (done := nothing_left(table, labels)) is not None:
         return done
-    through = through_after(table, labels, complete_through)
-    bound = commit.immutable_before if immutable_before is None else immutable_before
-    labels = mutable_range(table, bound, labels)
-    at = commit.version if version is None else version
-    progress.report(f"{table.name}: running the query for {labels or 'everything'}")
+    progress.report(f"{table.name}: running the query for {plan.labels or 'everything'}")
+    log.info("backfill %s", plan)
+    labels = plan.labels
     if expected is None:
         expected = batch_rows(
             spark,
             registry,
             table,
-            frontier,
+            plan.frontier,
             labels=labels,
-            complete_through=through,
-            held=held_rows(registry, table, heads, frontier, labels),
+            complete_through=plan.complete_through,
+            held=held_rows(registry, table, heads, plan.frontier, labels),
         )
     else:
-        expected = in_range(complete(expected, table, through), table, labels)
+        expected = in_range(complete(expected, table, plan.complete_through), table, labels)
     with Persisted() as persist:
-        # What the batch writes as the table's only writer is no correction to those that read it.
-        origin = BACKFILL if complete_through is None else STREAM
-        work = _Correction(
-            sessions,
-            registry,
-            table,
-            at=at,
-            frontier=frontier,
-            run_id=run_id,
-            persist=persist,
-            was_through=commit.complete_through,
-            complete_through=through,
-            origin=origin,
-            restart=now is not None,
-            offsets=offsets,
-            immutable_before=immutable_before,
-        )
+        work = _Correction(sessions, registry, table, plan, offsets, run_id, persist)
         changes: pa.Table | DataFrame
-        if (few := few_corrections(spark, table, head, at, expected, labels)) is not None:
+        if (few := few_corrections(spark, table, head, plan.version, expected, labels)) is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
         else:
-            held = table.store.frame(spark, version=at)
+            held = table.store.frame(spark, version=plan.version)
             changes = once(corrections(table, held, expected, labels, persist), expected, table, persist)
             check_changes(changes, table)
             count = changes.count()
@@ -148,7 +140,7 @@ def backfill(
     return RefreshResult(
         table=str(table.name),
         start=labels.start if labels else "",
-        end=labels.clip(last=through).end if labels else "",
+        end=labels.clip(last=plan.complete_through).end if labels else "",
         partitions=partitions,
         rows=rows,
         inserted=counts[INSERT],
@@ -161,58 +153,57 @@ def backfill(
 
 @dataclass(frozen=True)
 class _Correction:
-    """Commits corrections that were found at changelog version `at` and upstream versions `frontier`."""
+    """Commits the corrections that a plan has found.
+
+    Args:
+        offsets: of a stg table that rests: where its topic goes on after its rows.
+    """
 
     sessions: Sessions
     registry: Registry
     table: Table
-    at: int
-    frontier: dict[str, int]
+    plan: BackfillPlan
+    offsets: Offsets | None
     run_id: str
     persist: Persisted
-    was_through: str
-    complete_through: str
-    """The bound of complete partitions, as it was found and from now on; "" for none."""
-    origin: str = BACKFILL
-    restart: bool = False
-    """Whether the table goes on from `frontier`, which is later than what it has reached."""
-    offsets: Offsets | None = None
-    immutable_before: str | None = None
-    """The bound that the correction lowers, None where it leaves it."""
+
+    @property
+    def origin(self) -> str:
+        """What the batch writes as the table's only writer is no correction to those that read it."""
+        return STREAM if self.plan.sole_writer else BACKFILL
 
     def miscounted(self, rows: int) -> int:
         """Of `rows` that the table holds those beyond what its commits count: nobody counts damage."""
-        known = of_version(self.table.store.changelog.path, self.at)
+        known = of_version(self.table.store.changelog.path, self.plan.version)
         return rows - known.rows if known is not None else 0
 
     def commit(self, changes: pa.Table | DataFrame, count: int, miscounted: int) -> Counter[str]:
         """Append what still differs. Returns rows by kind; the table's stream waits meanwhile."""
-        store, origin = self.table.store, self.origin
+        store, plan = self.table.store, self.plan
         # Where the template differs or the table starts again, the range is the whole table.
-        moves = self.immutable_before is not None or self.complete_through != self.was_through
-        alone = self.restart or moves
-        adopts = alone or store.commit.template != self.table.template
+        adopts = plan.exclusive or store.commit.template != self.table.template
         if not count and not adopts:
             return Counter()
         with store.writing:
             head = store.commit
-            if (alone and head.version != self.at) or head.complete_through != self.was_through:
+            later = head.version != plan.version
+            if (plan.exclusive and later) or head.complete_through != plan.was_complete_through:
                 raise TransientError(f"`{self.table.name}` has changed meanwhile. Next: refresh it again")
-            moved = not alone and (head.version != self.at or self.table.reached != self.frontier)
+            moved = not plan.exclusive and (later or self.table.reached != plan.frontier)
             if moved:
                 changes = self._renewed(self._frame(changes), head)
             record = self._record(head)
             if count > self.table.limits.corrections:
                 changes = changes if isinstance(changes, pa.Table) else self.persist(changes)
                 counts = count_kinds(changes)
-                store.append_large(changes, record, origin=origin, kinds=counts, miscounted=miscounted)
+                store.append_large(changes, record, origin=self.origin, kinds=counts, miscounted=miscounted)
                 compact(self.sessions.batch, self.table, run_id=self.run_id)
                 return counts
             rows = changes if isinstance(changes, pa.Table) else changes.toArrow()
             counts = count_kinds(rows)
             # Without a row too: what was wrong may be right at the later frontier, which must be recorded.
             if rows.num_rows or adopts or moved:
-                store.append(rows, record, origin=origin, miscounted=miscounted)
+                store.append(rows, record, origin=self.origin, miscounted=miscounted)
             return counts
 
     def _frame(self, changes: pa.Table | DataFrame) -> DataFrame:
@@ -227,13 +218,13 @@ class _Correction:
         key = list(store.schema.key)
         if is_stg(self.table):
             # What the source said since is right, deletes of rows that were lost too.
-            since = store.changelog.frame(spark, self.at, head.version, tombstones=True)
+            since = store.changelog.frame(spark, self.plan.version, head.version, tombstones=True)
             return changes.join(since.select(*key).distinct(), key, "left_anti")
         # A key that was wrong may have been computed again since, to what the table wrongly held: then no
         # change row tells of it. So all of them are compared anew, wherever their rows are.
         wrong = changes.select(*key).distinct()
         rows = batch_rows(
-            spark, self.registry, self.table, self.table.reached, complete_through=self.complete_through
+            spark, self.registry, self.table, self.table.reached, complete_through=self.plan.complete_through
         )
         wanted = by_key(rows, wrong)
         held = by_key(store.frame(spark, version=head.version), wrong)
@@ -251,12 +242,12 @@ class _Correction:
             self.run_id,
             loaded=head.version + 1 if anew else head.loaded,
             loaded_at=(self.offsets or {}) if anew else head.loaded_at,
-            upstreams=self.frontier if self.restart else self.table.reached,
+            upstreams=dict(self.plan.frontier) if self.plan.restarts else self.table.reached,
             offsets=head.offsets if self.offsets is None else merge_offsets(head.offsets, self.offsets),
-            complete_through=self.complete_through,
+            complete_through=self.plan.complete_through,
             template=self.table.template,
             immutable_before=(
-                head.immutable_before if self.immutable_before is None else self.immutable_before
+                head.immutable_before if self.plan.immutable_before is None else self.plan.immutable_before
             ),
         )
 
@@ -283,14 +274,16 @@ def check_range(table: Table, labels: LabelRange | None) -> None:
         )
 
 
-def _restart(registry: Registry, table: Table) -> dict[str, int] | None:
-    """The upstreams' present versions, where the table cannot go on from those that it has reached.
-
-    Retention has removed changes that it has not seen, or its text is a new one, which may read others. Such
-    a table rests, and nothing but its whole query at a later cut helps.
-    """
+def _state(registry: Registry, table: Table) -> TableState:
+    commit = table.store.commit
     upstreams = {str(n): u.store for n, u in registry.upstreams(table).items()}
+    # Changes that retention has removed, and other upstreams in a new text, are met by the whole query only.
     seen = all(table.reached.get(n, 0) >= s.changelog.removed for n, s in upstreams.items())
-    if seen and table.store.commit.template == table.template:
-        return None
-    return registry.versions(table)
+    return TableState(
+        version=commit.version,
+        reached=table.reached,
+        upstreams=registry.versions(table),
+        continues=seen and commit.template == table.template,
+        immutable_before=commit.immutable_before,
+        complete_through=commit.complete_through,
+    )

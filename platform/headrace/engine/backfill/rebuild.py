@@ -16,12 +16,13 @@ from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.immutable import mutable_range, start_label
-from headrace.engine.table.offline_bound import through_after, unwritten
+from headrace.engine.table.immutable import start_label
+from headrace.engine.table.offline_bound import unwritten
 from headrace.engine.table.table import Registry, Table
+from headrace.planner.policy.backfill import complete_through_after
 from headrace.progress import Progress
 from headrace.results import RefreshResult
-from headrace.spec.partitions.labels import open_range
+from headrace.spec.partitions.labels import mutable_range, open_range
 from headrace.store import creation
 from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets, merge_offsets
@@ -64,11 +65,11 @@ def rebuild(
         rows = expected
         if rows is None:
             rows = batch_rows(sessions.batch, registry, table, frontier)
-        through = through_after(table, None, complete_through)
+        through = complete_through_after(table.spec, store.commit.complete_through, None, complete_through)
         if unwritten(table, None) and not through:
             through = open_range(table.spec).start  # its first run is still to come
         rows = complete(rows, table, through)
-        rows = in_range(rows, table, mutable_range(table, bound, None))
+        rows = in_range(rows, table, mutable_range(table.spec, bound, None))
         rows = persist(_stored(rows, table))
         check_changes(_inserted(rows), table)
         count = rows.count()

@@ -11,13 +11,13 @@ from headrace.engine.rows.batch_rows import batch_rows, in_range
 from headrace.engine.rows.differences import differences, multiplicities
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import tests_rows
-from headrace.engine.table.immutable import mutable_range
 from headrace.engine.table.offline_bound import unwritten
 from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.errors import NeedsResync
 from headrace.results import DifferingRow, ParityResult
 from headrace.sources.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange
+from headrace.spec.partitions.labels import mutable_range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,7 +124,7 @@ def verify_batch(
     with table.store.writing:  # between two refreshes: version and frontier belong together
         commit, frontier = table.store.commit, table.reached
     version, bound = commit.version, commit.immutable_before
-    labels = mutable_range(table, bound, labels)
+    labels = mutable_range(table.spec, bound, labels)
     through = commit.complete_through
     if nothing := unwritten(table, None):
         frontier = registry.versions(table)

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 from headrace.engine.table.table import Table
 from headrace.errors import Cancelled, HeadraceError
+from headrace.planner.policy.repair import plan_repair
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult, Repaired
 from headrace.spec.partitions.label_range import LabelRange
 
 log = logging.getLogger(__name__)
-
-NO_LABEL = "None"
-"""How a comparison names rows whose partition is NULL: no range holds them."""
 
 
 @dataclass(frozen=True)
@@ -50,39 +48,29 @@ class Repair:
     def _table(self, table: Table, progress: Progress) -> list[ParityResult]:
         self.follow(table)
         before = self.verify(table)
-        wrong = [r for r in before if not r.equal and r.error is None]
-        if not wrong:
+        plan = plan_repair(table.spec, before)
+        if plan is None:
             return before
-        labels = differing(table, wrong)
-        partitions = labels.among(labels.only or ()) if labels is not None else []
-        what = ", ".join(partitions) or "all of it"
-        progress.report(f"{table.name}: recomputing {what}")
+        progress.report(str(plan))
         try:
-            done = self.refresh(table, labels)
+            done = self.refresh(table, plan.labels)
         except Cancelled:
             raise
         except HeadraceError as error:
             log.warning("repair of %s: %s", table.name, error)
-            for result in wrong:
-                result.error = f"not repaired: {error}"
+            for result in before:
+                if not result.equal and result.error is None:
+                    result.error = f"not repaired: {error}"
             return before
         self.corrected(table)
         progress.report(f"proving {table.name} again")
         repaired = Repaired(
-            partitions=partitions,
-            missing=max(r.missing for r in wrong),
-            extra=max(r.extra for r in wrong),
+            partitions=plan.partitions,
+            missing=plan.missing,
+            extra=plan.extra,
             inserted=done.inserted,
             updated=done.updated,
             deleted=done.deleted,
             seconds=done.seconds,
         )
         return [result.model_copy(update={"repaired": repaired}) for result in self.verify(table)]
-
-
-def differing(table: Table, wrong: Sequence[ParityResult]) -> LabelRange | None:
-    """The partitions in which the comparisons found a difference; the whole table where it has none."""
-    labels = frozenset(label for result in wrong for label in result.partitions)
-    if table.spec.partition_format is None or not labels or NO_LABEL in labels:
-        return None
-    return LabelRange.exactly(labels)

@@ -20,7 +20,8 @@ from headrace.engine.table import immutable
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError
-from headrace.planner.policy.changes import ChangeKind, TableChange, change_of, readers
+from headrace.planner.policy.apply import ApplyStep, RunningTable, Shape, WantedTable, plan_apply
+from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
 from headrace.results import AppliedTable, ApplyResult, RefreshResult
 from headrace.spec import Project
@@ -31,77 +32,50 @@ from headrace.store.record.commits import latest
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One table's change, and whether it begins again."""
-
-    change: TableChange
-    reshaped: bool = False
-
-    @property
-    def renews(self) -> bool:
-        """Whether the table's rows are computed anew."""
-        return self.reshaped or self.change.kind in (ChangeKind.LOGIC, ChangeKind.RECOMPUTED)
-
-
-def steps(
+def plan(
     registry: Registry, wanted: Registry, deployed: Mapping[TableName, TableSpec], files: Project
-) -> list[Step]:
-    """What leads from the tables that run to the wanted ones: first what goes, then upstreams first.
+) -> tuple[ApplyStep, ...]:
+    """What leads from the tables that run to the wanted ones.
 
     Args:
         registry: the tables that run; `wanted`: those of the files, not yet open.
         deployed: the definitions that were applied last.
         files: the declarations as they stand in files.
     """
-    found = [Step(TableChange(n, ChangeKind.REMOVED)) for n in registry.tables if n not in wanted.tables]
-    again: set[TableName] = set()
-    for table in wanted:
-        step = _step(registry.tables.get(table.name), table, deployed, files, again)
-        if step is not None:
-            found.append(step)
-            again |= {table.name} if step.reshaped else set()
-    return found
+    running = {name: _running(table) for name, table in registry.tables.items()}
+    declared = [_wanted(table, new=table.name not in running) for table in wanted]
+    return plan_apply(running, declared, deployed, files)
 
 
-def _step(
-    old: Table | None,
-    new: Table,
-    deployed: Mapping[TableName, TableSpec],
-    files: Project,
-    again: set[TableName],
-) -> Step | None:
-    spec = files.tables[new.name]
-    if old is None:  # nobody knows the shape of what a removed table of its name has left
-        return Step(TableChange(new.name, ChangeKind.ADDED), latest(new.store.changelog.path) is not None)
-    change = change_of(deployed.get(new.name, old.spec), spec, files)
-    made_by = old.store.commit.template if old.store.version else old.template
-    if made_by != new.template:
-        # A `*`, or a type of an upstream, changes columns without a word of the text.
-        what = change.what if change is not None and change.what else ("columns",)
-        change = TableChange(new.name, ChangeKind.LOGIC, what, readers(new.name, files))
-        # Where it was to be applied before and was not done, nobody knows the shape that its rows have.
-        known = old.store.fits and old.template == made_by
-        kept = bool(old.store.version) or offline(new)  # without rows, its columns are there all the same
-        return Step(change, kept and not (known and _shape(old) == _shape(new)))
-    if lost := [str(u) for u in spec.upstreams if u in again]:
-        return Step(TableChange(new.name, ChangeKind.RECOMPUTED, (f"{', '.join(lost)} begins again",)))
-    lacks = bool(old.store.commit.complete_through) and not offline(new)
-    if lacks and (change is None or change.kind is ChangeKind.PROPERTIES):
-        what = change.what if change is not None else ("it lacks partitions",)
-        change = TableChange(new.name, ChangeKind.RECOMPUTED, what, readers(new.name, files))
-    elif not lacks and change is not None and change.kind is ChangeKind.RECOMPUTED:
-        # It was offline, and never written.
-        change = TableChange(new.name, ChangeKind.PROPERTIES, change.what)
-    return Step(change) if change is not None else None
+def _running(table: Table) -> RunningTable:
+    store = table.store
+    return RunningTable(
+        spec=table.spec,
+        template=table.template,
+        made_by=store.commit.template if store.version else table.template,
+        shape=_shape(table),
+        readable=store.fits,
+        has_rows=bool(store.version),
+        complete_through=store.commit.complete_through,
+    )
 
 
-def _shape(table: Table) -> tuple[object, ...]:
+def _wanted(table: Table, *, new: bool) -> WantedTable:
+    return WantedTable(
+        name=table.name,
+        template=table.template,
+        shape=_shape(table),
+        offline=offline(table),
+        left_behind=new and latest(table.store.changelog.path) is not None,
+    )
+
+
+def _shape(table: Table) -> Shape:
     schema = table.store.schema
     return schema.stored, schema.key, schema.partition
 
 
-def _opened(table: Table, step: Step) -> Table:
+def _opened(table: Table, step: ApplyStep) -> Table:
     immutable.create(table)
     table.store.open()
     table.reshaped = step.reshaped
@@ -127,12 +101,12 @@ class Apply:
 
     def run(
         self,
-        todo: Sequence[Step],
+        todo: Sequence[ApplyStep],
         wanted: Registry,
         project: Project,
         *,
         begin: Callable[[], None],
-        prepare: Callable[[Sequence[Step], Registry, Progress], None] | None = None,
+        prepare: Callable[[Sequence[ApplyStep], Registry, Progress], None] | None = None,
         dry_run: bool,
         progress: Progress,
     ) -> ApplyResult:
@@ -155,13 +129,13 @@ class Apply:
             self._swap(todo, wanted, project)
             try:
                 for number, (step, result) in enumerate(zip(todo, applied, strict=True)):
-                    progress.report(f"{result.table}: {result.change}", number, len(todo))
+                    progress.report(str(step), number, len(todo))
                     result.refreshed = self._renew(step, progress)
             finally:
                 self._give_up(todo)
         return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
 
-    def _check(self, step: Step) -> None:
+    def _check(self, step: ApplyStep) -> None:
         """Raises TerminalError where immutable partitions would be lost."""
         old = self.registry.tables.get(step.change.table)
         bound = old.store.commit.immutable_before if old is not None else ""
@@ -172,7 +146,7 @@ class Apply:
                 "which computes them by the present text, then `headrace apply`"
             )
 
-    def _weighed(self, step: Step) -> AppliedTable:
+    def _weighed(self, step: ApplyStep) -> AppliedTable:
         change = step.change
         old = self.registry.tables.get(change.table)
         partitions, bytes_ = size(old.store.snapshot.path) if old is not None else (0, 0)
@@ -186,7 +160,7 @@ class Apply:
             bytes=bytes_,
         )
 
-    def _swap(self, todo: Sequence[Step], wanted: Registry, project: Project) -> None:
+    def _swap(self, todo: Sequence[ApplyStep], wanted: Registry, project: Project) -> None:
         """The new tables take the old ones' places, between two micro-batches. Renewed ones rest."""
         kinds = {step.change.table: step for step in todo}
         renewed = {name for name, step in kinds.items() if step.renews}
@@ -199,7 +173,7 @@ class Apply:
                     shutil.rmtree(gone[step.change.table].store.root, ignore_errors=True)
 
     def _replace(
-        self, kinds: Mapping[TableName, Step], renewed: set[TableName], wanted: Registry
+        self, kinds: Mapping[TableName, ApplyStep], renewed: set[TableName], wanted: Registry
     ) -> dict[TableName, Table]:
         """Exchange the tables between two micro-batches. Returns those of before."""
         with self.supervisor.arranging:
@@ -228,7 +202,7 @@ class Apply:
             self.supervisor.admission.paused.update(renewed)
             return gone
 
-    def _renew(self, step: Step, progress: Progress) -> RefreshResult | None:
+    def _renew(self, step: ApplyStep, progress: Progress) -> RefreshResult | None:
         name = step.change.table
         if not step.renews:
             return None
@@ -243,7 +217,7 @@ class Apply:
         self.views.renew(table)
         return result
 
-    def _give_up(self, todo: Sequence[Step]) -> None:
+    def _give_up(self, todo: Sequence[ApplyStep]) -> None:
         """Say of every table that was not renewed that it was not."""
         for name in {step.change.table for step in todo} & self.supervisor.admission.paused:
             self.catalog.observe(name, "FAILED", "its new text is not applied. Next: `headrace apply`")

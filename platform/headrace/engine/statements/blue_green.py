@@ -17,10 +17,10 @@ from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.rejoin import refresh_beside
 from headrace.engine.proof.parity import verify_batch
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.statements.apply import Step
 from headrace.engine.table.run import TableRun
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError
+from headrace.planner.policy.apply import ApplyStep
 from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
@@ -49,7 +49,7 @@ class Green:
     def __contains__(self, table: Table) -> bool:
         return table.name in self._green
 
-    def build(self, steps: Sequence[Step], wanted: Registry, progress: Progress) -> None:
+    def build(self, steps: Sequence[ApplyStep], wanted: Registry, progress: Progress) -> None:
         """Compute the tables that are to have other rows, and prove them.
 
         Raises:
@@ -101,7 +101,7 @@ class Green:
         """Delete the green tables."""
         shutil.rmtree(self.place, ignore_errors=True)
 
-    def _aside(self, table: Table, kinds: dict[TableName, Step]) -> Table:
+    def _aside(self, table: Table, kinds: dict[TableName, ApplyStep]) -> Table:
         if table.name not in self._green:
             # An added table is not there yet; nobody reads it but those that are refused below.
             return self.running.tables.get(table.name, table)

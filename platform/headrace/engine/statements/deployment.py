@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.catalog import Catalog
 from headrace.declared import Edited, deployed_tables, running_project
 from headrace.engine.statements.alter import with_alterations
-from headrace.engine.statements.apply import Apply, steps
+from headrace.engine.statements.apply import Apply, plan
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.supervisor.start import describe_sources
@@ -91,7 +91,7 @@ class Deployment:
                 self.files = files
                 with_alterations(files, self._catalog.alterations)  # what a file says otherwise is forgotten
 
-            todo = steps(work.registry, wanted, deployed, files)
+            todo = plan(work.registry, wanted, deployed, files)
             with ExitStack() as after:
                 if green is not None:
                     after.callback(green.clear)

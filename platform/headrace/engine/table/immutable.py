@@ -20,7 +20,7 @@ from headrace.errors import TerminalError
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
 from headrace.spec.partitions.label_range import LabelRange
-from headrace.spec.partitions.labels import label_at, open_range
+from headrace.spec.partitions.labels import label_at
 from headrace.store.record.commits import Commit
 
 if TYPE_CHECKING:
@@ -40,17 +40,6 @@ def mutable(rows: Rows, table: Table) -> Rows:
     from pyspark.sql import functions as F
 
     return cast("Rows", rows.where(F.coalesce(rows[column] >= bound, F.lit(True))))
-
-
-def mutable_range(table: Table, bound: str, labels: LabelRange | None) -> LabelRange | None:
-    """What of a range is not immutable; the whole table is one where a bound is set.
-
-    Args:
-        bound: of the commit that is meant.
-    """
-    if labels is None:
-        return LabelRange(bound, open_range(table.spec).end) if bound else None
-    return labels.clip(first=bound)
 
 
 def nothing_left(table: Table, labels: LabelRange | None) -> RefreshResult | None:

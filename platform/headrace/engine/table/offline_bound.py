@@ -17,18 +17,6 @@ def offline(table: Table) -> bool:
     return table.spec.run_mode is RunMode.OFFLINE
 
 
-def through_after(table: Table, labels: LabelRange | None, given: str | None) -> str:
-    """The bound once a range was computed, the whole table without one.
-
-    Args:
-        given: what it is to be. None: it stays; a table that streams has none once all of it was computed.
-    """
-    if given is not None:
-        return given
-    lifted = labels is None and not offline(table)
-    return "" if lifted else table.store.commit.complete_through
-
-
 def unwritten(table: Table, labels: LabelRange | None) -> bool:
     """Whether a range, or the whole table, has no partition that the batch has written."""
     through = table.store.commit.complete_through

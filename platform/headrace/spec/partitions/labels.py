@@ -87,6 +87,17 @@ def open_range(spec: TableSpec) -> LabelRange:
     return LabelRange(_label(pattern, FIRST), _label(pattern, LAST))
 
 
+def mutable_range(spec: TableSpec, bound: str, labels: LabelRange | None) -> LabelRange | None:
+    """What of a range, or of the whole table, is not immutable; None for the whole table.
+
+    Args:
+        bound: the first label that is not immutable, "" where none is.
+    """
+    if labels is not None:
+        return labels.clip(first=bound)
+    return LabelRange(bound, open_range(spec).end) if bound else None
+
+
 def bounds(spec: TableSpec, label: str) -> tuple[datetime, datetime]:
     """When the partition begins and when the next one does, in UTC."""
     start = _start(spec, label)

@@ -1,0 +1,100 @@
+"""What `APPLY` does to each table, by what runs and what is declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from planner_support import write_table
+
+from headrace.planner.policy.apply import ApplyStep, RunningTable, WantedTable, plan_apply
+from headrace.spec.model import TableName, TableSpec
+
+UPPER, LOWER = TableName("dwd", "upper"), TableName("dws", "lower")
+QUERY = "SELECT order_id, logdate FROM {} WHERE logdate BETWEEN ${{start_date}} AND ${{end_date}}"
+SHAPE, OTHER = ("order_id", "logdate"), ("order_id", "logdate", "more")
+
+
+@dataclass
+class Files:
+    tables: dict[TableName, TableSpec]
+
+    def downstream(self, name: TableName) -> tuple[TableName, ...]:
+        return tuple(n for n, s in self.tables.items() if name in s.upstreams)
+
+
+@dataclass
+class World:
+    """Two tables, the second reads the first, that run as they are declared."""
+
+    files: Files
+    running: dict[TableName, RunningTable]
+    wanted: dict[TableName, WantedTable]
+
+    def plan(self) -> list[str]:
+        deployed = {name: table.spec for name, table in self.running.items()}
+        return [str(step) for step in self.steps(deployed)]
+
+    def steps(self, deployed: dict[TableName, TableSpec]) -> tuple[ApplyStep, ...]:
+        return plan_apply(self.running, list(self.wanted.values()), deployed, self.files)
+
+    def edit(self, name: TableName, shape: tuple[str, ...] = SHAPE) -> None:
+        self.wanted[name] = replace(self.wanted[name], template="new", shape=shape)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    reads = {UPPER: "stg.orders", LOWER: "dwd.upper"}
+    specs = {n: write_table(tmp_path, QUERY.format(r), key="order_id", name=str(n)) for n, r in reads.items()}
+    return World(
+        Files(specs),
+        {n: RunningTable(spec, "old", "old", SHAPE) for n, spec in specs.items()},
+        {n: WantedTable(n, "old", SHAPE) for n in specs},
+    )
+
+
+def test_what_runs_as_declared_needs_nothing(world: World) -> None:
+    assert world.plan() == []
+
+
+def test_other_rows_of_the_same_columns_leave_the_readers_alone(world: World) -> None:
+    world.edit(UPPER)
+    assert world.plan() == ["dwd.upper: LOGIC (columns); read by dws.lower"]
+
+
+def test_other_columns_make_the_readers_begin_with_them(world: World) -> None:
+    world.edit(UPPER, OTHER)
+    assert world.plan() == [
+        "dwd.upper: LOGIC (columns), begins again; read by dws.lower",
+        "dws.lower: RECOMPUTED (dwd.upper begins again)",
+    ]
+
+
+def test_rows_of_a_text_that_was_never_done_have_a_shape_that_nobody_knows(world: World) -> None:
+    world.edit(UPPER)
+    for unknown in (
+        replace(world.running[UPPER], made_by="older"),
+        replace(world.running[UPPER], readable=False),
+    ):
+        world.running[UPPER] = unknown
+        assert "begins again" in world.plan()[0]
+    world.running[UPPER] = replace(world.running[UPPER], has_rows=False)
+    assert world.plan() == ["dwd.upper: LOGIC (columns); read by dws.lower"]
+    world.wanted[UPPER] = replace(world.wanted[UPPER], offline=True)  # its columns are on disk all the same
+    assert "begins again" in world.plan()[0]
+
+
+def test_what_goes_comes_first_and_what_its_files_left_is_not_gone_on_from(world: World) -> None:
+    del world.running[UPPER], world.wanted[LOWER]
+    world.wanted[UPPER] = replace(world.wanted[UPPER], left_behind=True)
+    assert world.plan() == ["dws.lower: REMOVED", "dwd.upper: ADDED, begins again"]
+    world.wanted[UPPER] = replace(world.wanted[UPPER], left_behind=False)
+    assert world.plan() == ["dws.lower: REMOVED", "dwd.upper: ADDED"]
+
+
+def test_a_table_that_is_to_stream_gets_the_partitions_that_the_batch_has_not_written(world: World) -> None:
+    world.running[LOWER] = replace(world.running[LOWER], complete_through="2024010104")
+    assert world.plan() == ["dws.lower: RECOMPUTED (it lacks partitions)"]
+    world.wanted[LOWER] = replace(world.wanted[LOWER], offline=True)
+    assert world.plan() == []
