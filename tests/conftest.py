@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def lock_order() -> Iterator[None]:
+    """Fails a test in which a thread takes locks out of order."""
+    found: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(f"{record.getMessage()}\n{record.stack_info}")
+
+    log, listener = logging.getLogger("headrace.locks"), Listener(logging.ERROR)
+    log.addHandler(listener)
+    yield
+    log.removeHandler(listener)
+    assert not found, found[0]
 
 
 @pytest.fixture

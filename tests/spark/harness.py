@@ -266,11 +266,12 @@ class Harness:
     def verify(self, name: str) -> ParityResult:
         return verify_batch(self.sessions.batch, self.registry, self.table(name))
 
-    def backfill(
-        self, name: str, start: str | None = None, end: str | None = None, only: frozenset[str] | None = None
-    ) -> RefreshResult:
-        labels = None if start is None or end is None else LabelRange(start, end, only)
-        table = self.table(name)
+    def backfill(self, name: str, start: str | None = None, end: str | None = None) -> RefreshResult:
+        return self.recompute(
+            self.table(name), None if start is None or end is None else LabelRange(start, end)
+        )
+
+    def recompute(self, table: Table, labels: LabelRange | None) -> RefreshResult:
         return backfill(self.sessions, self.registry, table, labels, run_id="test", progress=Progress())
 
     def assert_parity(self) -> None:

@@ -72,7 +72,7 @@ def test_keys_the_stream_moved_meanwhile_are_left_alone(warehouse: Harness) -> N
     from headrace.progress import Progress
 
     backfill(
-        warehouse.sessions, warehouse.registry, table, None, None,
+        warehouse.sessions, warehouse.registry, table, None,
         expected=expected, version=at, run_id="test", progress=Progress(),
     )  # fmt: skip
     warehouse.advance()

@@ -206,7 +206,7 @@ def test_a_business_period_is_settled_by_the_batch_and_closed(warehouse: Harness
     warehouse.open()
     close = settle(
         lambda table, span: verify_batch(warehouse.sessions.batch, warehouse.registry, table, span),
-        lambda table, span: warehouse.backfill(str(table.name), *((span.start, span.end) if span else ())),
+        warehouse.recompute,
     )
     found = close(warehouse.table(BY_USER), LabelRange(OLD, OLD))
     assert {label: outcome.word for label, outcome in found.items()} == {OLD: SETTLED}

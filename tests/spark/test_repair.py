@@ -31,12 +31,9 @@ def warehouse(harness: Callable[..., Harness]) -> Harness:
 
 
 def repair(warehouse: Harness, *names: str, refresh: Callable[..., RefreshResult] | None = None) -> Results:
-    def recompute(table: Table, span: object) -> RefreshResult:
-        return warehouse.backfill(str(table.name), span.start, span.end, only=span.only)  # type: ignore[attr-defined]
-
     work = Repair(
         verify=lambda t: [warehouse.verify(str(t.name))],
-        refresh=refresh or recompute,
+        refresh=refresh or warehouse.recompute,
         follow=lambda t: warehouse.advance(),
         corrected=lambda t: warehouse.advance(),
     )

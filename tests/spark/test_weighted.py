@@ -259,7 +259,7 @@ def test_a_backfill_corrects_what_the_stream_adds_to(harness: Callable[..., Harn
     made.step()
     assert sorted(r[2] for r in made.rows("dws.by_user")) == [9, 10]
     backfill(
-        made.sessions, made.registry, table, None, None,
+        made.sessions, made.registry, table, None,
         expected=expected, version=1, run_id="test", progress=Progress(),
     )  # fmt: skip
     made.assert_parity()

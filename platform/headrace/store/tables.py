@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.errors import TerminalError
+from headrace.locks import OrderedLock, Rank
 from headrace.spec.model import TableName
 from headrace.store.changelog import Changelog
 from headrace.store.creation import create, describe, fits
@@ -67,8 +68,8 @@ class StoredTable:
         self.snapshot = Snapshot(self.root / "snapshot", schema)
         self.deletes = Deletes(self.root / "tombstones", self.changelog, schema)
         self.retained = Retained()
-        self.writing = threading.RLock()
-        self.compacting = threading.RLock()
+        self.writing = OrderedLock(Rank.WRITE, name)
+        self.compacting = OrderedLock(Rank.COMPACT, name)
         self._lock = threading.Lock()
         self._commit = Commit(str(name), "create", 0)
         self._recent = Recent()

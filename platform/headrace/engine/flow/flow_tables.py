@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, Registry, StgTable, Table, is_stg
 from headrace.errors import NeedsResync
+from headrace.locks import OrderedLock, Rank
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.live.head import Head
 
@@ -53,7 +53,7 @@ class FlowTables:
         self.all = tables
         self.active: set[TableName] = set()
         self.running = False
-        self.lock = threading.RLock()
+        self.lock = OrderedLock(Rank.FLOW, flow)
         """Held by who needs the flow between two micro-batches."""
         self.run_id = uuid.uuid4().hex[:12]
         self.limits = registry.limits

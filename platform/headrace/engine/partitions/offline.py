@@ -9,7 +9,6 @@ versions, up to that partition. A kill leaves the run as a whole or nothing of i
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from headrace.engine.table.labels import labels_of
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import Cancelled, NeedsResync, TerminalError, TransientError
+from headrace.locks import OrderedLock, Rank
 from headrace.planner.policy.completion import end_of, late, newest_complete
 from headrace.planner.policy.offline import partitions_to_run
 from headrace.progress import Progress
@@ -99,11 +99,11 @@ class Offline:
         self._outcome = outcome
         self._clock = clock
         self._states: dict[TableName, _State] = {}
-        self._locks: dict[TableName, threading.RLock] = {}
+        self._locks: dict[TableName, OrderedLock] = {}
 
-    def alone(self, name: TableName) -> threading.RLock:
+    def alone(self, name: TableName) -> OrderedLock:
         """Held by who writes the table."""
-        return self._locks.setdefault(name, threading.RLock())
+        return self._locks.setdefault(name, OrderedLock(Rank.OFFLINE, name))
 
     def warnings(self, table: TableName) -> list[str]:
         """What `headrace status` says of a table whose last run failed."""

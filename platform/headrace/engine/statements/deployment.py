@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from headrace.engine.statements.assemble import assemble
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.supervisor.start import describe_sources
 from headrace.engine.table.table import Registry
+from headrace.locks import OrderedLock, Rank
 from headrace.progress import Progress
 from headrace.results import ApplyResult
 from headrace.settings import Settings
@@ -43,7 +43,7 @@ class Deployment:
     def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
         self._settings = settings
         self._catalog = catalog
-        self._applying = threading.Lock()
+        self._applying = OrderedLock(Rank.APPLY, "the deployment")
         self._edited = Edited()
         self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
         with_alterations(self.files, catalog.alterations)

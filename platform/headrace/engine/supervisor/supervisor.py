@@ -25,6 +25,7 @@ from headrace.engine.supervisor.schedule import Refreshes, outdated
 from headrace.engine.table.immutable import follow_declared
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import HeadraceError, NeedsResync, TerminalError
+from headrace.locks import OrderedLock, Rank
 from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
 from headrace.spec import Project
@@ -69,10 +70,10 @@ class Supervisor:
     held: Callable[[], None]
     abandoned: dict[TableName, list[str]] = field(default_factory=dict)
 
-    declaring: threading.RLock = field(default_factory=threading.RLock)
+    declaring: OrderedLock = field(default_factory=lambda: OrderedLock(Rank.DECLARE, "the supervisor"))
     """Held by who changes what is declared; taken before `arranging`."""
 
-    arranging: threading.RLock = field(default_factory=threading.RLock)
+    arranging: OrderedLock = field(default_factory=lambda: OrderedLock(Rank.ARRANGE, "the supervisor"))
     _retained: dict[TableName, float] = field(init=False, default_factory=dict)
     _compacted: dict[TableName, float] = field(init=False, default_factory=dict)
     _stop: threading.Event = field(init=False, default_factory=threading.Event)
