@@ -32,23 +32,24 @@ def test_the_planner_chose_each_strategy(harness: Callable[..., Harness]) -> Non
     assert chosen == STRATEGIES
 
 
+PLACES = {
+    "driver": {},
+    "arrow": {"small": -1},
+    "cluster": {"small": -1, "changes": -1},  # nor may the driver commit and fold what Spark finds
+}
+EVERYWHERE = ("dwd.paid", "dws.by_user", "dws.total")
+"""Tables whose strategies run in each place, over one upstream."""
+
+
 @pytest.mark.parametrize(
-    "path",
-    [
-        "driver",
-        pytest.param("cluster", marks=pytest.mark.long),
-        pytest.param("cluster alone", marks=pytest.mark.long),
-    ],
+    "place", ["driver", *(pytest.param(p, marks=pytest.mark.long) for p in ("arrow", "cluster"))]
 )
-def test_random_changes_keep_every_table_equal_to_batch(harness: Callable[..., Harness], path: str) -> None:
+def test_random_changes_keep_every_table_equal_to_batch(harness: Callable[..., Harness], place: str) -> None:
     seed = 20261120
     print(f"seed {seed}")
     chance = random.Random(seed)
     warehouse = harness(LAYERS, batch_settings=True)
-    if path != "driver":
-        warehouse.limit(small=-1)
-    if path == "cluster alone":  # changes that are too large to be committed and folded by the driver
-        warehouse.limit(changes=-1)
+    warehouse.limit(**PLACES[place])
     for step in range(2):
         for _ in range(12):
             change(warehouse.source, chance)
@@ -57,6 +58,9 @@ def test_random_changes_keep_every_table_equal_to_batch(harness: Callable[..., H
             compact(warehouse.sessions.batch, warehouse.table("dwd.paid"), run_id="test")
             warehouse.open()  # a restarted server finds everything in the log
         warehouse.assert_parity()
+    assert {n: warehouse.table(n).store.commit.decision.get("path") for n in EVERYWHERE} == dict.fromkeys(
+        EVERYWHERE, place
+    )
 
 
 def test_both_sides_of_a_join_deleted_at_once(harness: Callable[..., Harness]) -> None:

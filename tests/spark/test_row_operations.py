@@ -1,0 +1,161 @@
+"""An operation on rows means the same in the driver, by Arrow and on Spark."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from headrace.engine.rows.diff import diff_frame, diff_local, diff_many, net_frame, net_local
+from headrace.store.frames import local
+from headrace.store.schema import (
+    DELETE,
+    INSERT,
+    KIND,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    VERSION,
+    TableSchema,
+    arrow_schema,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = tuple[Any, ...]
+Changes = Counter[Row]
+
+KEY = (("id", "bigint"), ("hour", "string"))
+PLAIN = (*KEY, ("amount", "decimal(12,2)"), ("at", "timestamp"), ("good", "boolean"))
+ANY = (*PLAIN, ("share", "double"), ("words", "array<string>"))
+VALUES: dict[str, tuple[Any, ...]] = {
+    "id": (1, 2, 3, None),
+    "hour": ("2026112010", "", None),
+    "amount": (Decimal("1.50"), Decimal("-2.25"), None),
+    "at": (datetime(2026, 11, 20, 10, tzinfo=UTC), datetime(1969, 12, 31, 23, tzinfo=UTC), None),
+    "good": (True, False, None),
+    "share": (0.5, math.nan, None),
+    "words": (["a", None], [], None),
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation in one place, over rows as Arrow tables.
+
+    Args:
+        columns: of types that the place takes.
+    """
+
+    run: Callable[[SparkSession, TableSchema, pa.Table, pa.Table | None], pa.Table]
+    columns: tuple[tuple[str, str], ...]
+
+
+def _diff_on_spark(spark: SparkSession, schema: TableSchema, new: pa.Table, old: pa.Table | None) -> pa.Table:
+    assert old is not None
+    sides = (local(spark, rows, schema.stored) for rows in (old, new))
+    return diff_frame(*sides, schema).toArrow()
+
+
+DIFF = {
+    "driver": Operation(lambda _, schema, new, old: diff_local(old, new, schema, table="t"), ANY),
+    "arrow": Operation(lambda _, schema, new, old: diff_many(old, new, schema), PLAIN),
+    "spark": Operation(_diff_on_spark, ANY),
+}
+NET = {
+    "driver": Operation(lambda _, schema, changes, __: net_local(changes, schema), ANY),
+    "spark": Operation(
+        lambda spark, schema, changes, __: net_frame(
+            local(spark, changes, (*schema.stored, (KIND, "string"), (VERSION, "bigint"))), schema
+        ).toArrow(),
+        ANY,
+    ),
+}
+
+
+def random_rows(chance: Random, columns: Iterable[tuple[str, str]]) -> dict[Row, Row]:
+    """Rows by key: keys of NULLs too, and values that are equal only if NULL and NaN are themselves."""
+    names = [name for name, _ in columns]
+    rows = [tuple(chance.choice(VALUES[name]) for name in names) for _ in range(chance.randint(0, 12))]
+    return {row[: len(KEY)]: row for row in rows}
+
+
+def table(columns: tuple[tuple[str, str], ...], rows: Iterable[Row]) -> pa.Table:
+    schema, held = arrow_schema(columns), list(rows)
+    arrays = [pa.array([row[i] for row in held], field.type) for i, field in enumerate(schema)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def told(changes: pa.Table, columns: tuple[tuple[str, str], ...]) -> Changes:
+    names = [*(name for name, _ in columns), KIND]
+    return Counter(plain(row) for row in zip(*(changes.column(n).to_pylist() for n in names), strict=True))
+
+
+def plain(row: Row) -> Row:
+    """The row with values that equal themselves."""
+    return tuple("NaN" if v != v else tuple(v) if isinstance(v, list) else v for v in row)
+
+
+def difference(old: Mapping[Row, Row], new: Mapping[Row, Row]) -> Changes:
+    """What leads from old to new rows, by the definition."""
+    found: Changes = Counter()
+    for key in {*old, *new}:
+        was, now = old.get(key), new.get(key)
+        if was is None or now is None:
+            row, kind = (now, INSERT) if was is None else (was, DELETE)
+            assert row is not None
+            found[(*plain(row), kind)] += 1
+        elif plain(was) != plain(now):
+            found[(*plain(was), UPDATE_BEFORE)] += 1
+            found[(*plain(now), UPDATE_AFTER)] += 1
+    return found
+
+
+@pytest.mark.parametrize("place", DIFF)
+def test_the_difference_of_two_sets_of_rows(spark: SparkSession, place: str) -> None:
+    operation = DIFF[place]
+    schema = TableSchema(operation.columns, tuple(name for name, _ in KEY), "hour")
+    for seed in range(1, 7):
+        chance = Random(seed)
+        old, new = (random_rows(chance, operation.columns) for _ in range(2))
+        new |= dict(list(old.items())[::2])  # some stay as they are
+        sides = [table(schema.stored, side.values()) for side in (new, old)]
+        found = operation.run(spark, schema, *sides)
+        assert told(found, schema.stored) == difference(old, new), f"seed {seed}"
+
+
+@pytest.mark.parametrize("place", NET)
+def test_the_net_change_of_several_versions(spark: SparkSession, place: str) -> None:
+    operation = NET[place]
+    schema = TableSchema(operation.columns, tuple(name for name, _ in KEY), "hour")
+    for seed in range(1, 7):
+        chance = Random(seed)
+        states = [random_rows(chance, operation.columns) for _ in range(4)]
+        logged = [
+            (*row, version)
+            for version, (old, new) in enumerate(pairwise(states), 1)
+            for row in between(old, new)
+        ]
+        changes = table((*schema.stored, (KIND, "string"), (VERSION, "bigint")), logged)
+        found = operation.run(spark, schema, changes, None)
+        assert told(found, schema.stored) == difference(states[0], states[-1]), f"seed {seed}"
+
+
+def between(old: Mapping[Row, Row], new: Mapping[Row, Row]) -> list[Row]:
+    """The rows of one commit of a changelog."""
+    found: list[Row] = []
+    for key, was in old.items():
+        if key not in new:
+            found.append((*was, DELETE))
+        elif plain(was) != plain(new[key]):
+            found += [(*was, UPDATE_BEFORE), (*new[key], UPDATE_AFTER)]
+    return found + [(*row, INSERT) for key, row in new.items() if key not in old]
