@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,22 @@ def layer(name: str, key: str, query: str, *, partitioned: bool = True, extra: s
     )
 
 
+_EPOCH = datetime(1970, 1, 1)
+
+
+def sent(kind: str, value: Any) -> Any:
+    """A value as Debezium sends it. Dates and timestamps without a time zone may be given as ISO text.
+
+    Args:
+        kind: the column's type as PostgreSQL declares it.
+    """
+    if isinstance(value, str) and kind == "date":
+        return (datetime.fromisoformat(value) - _EPOCH).days
+    if isinstance(value, str) and kind == "timestamp without time zone":
+        return (datetime.fromisoformat(value) - _EPOCH) // timedelta(microseconds=1)
+    return value
+
+
 class Source:
     """The captured tables as they are, and the Debezium events of what happens to them."""
 
@@ -124,8 +140,8 @@ class Source:
                 offset=self._offsets[table],
                 key=json.dumps(dict(zip(names, values, strict=True))),
                 op=op,
-                before=json.dumps(before) if before is not None else None,
-                after=json.dumps(after) if after is not None else None,
+                before=self._image(table, before),
+                after=self._image(table, after),
                 lsn=self._lsn,
                 source_ms=1,
                 snapshot="false",
@@ -133,6 +149,12 @@ class Source:
             )
         )
         self._offsets[table] += 1
+
+    def _image(self, table: str, row: Row | None) -> str | None:
+        if row is None:
+            return None
+        kinds = dict(self.tables[table].columns)
+        return json.dumps({name: sent(kinds[name], value) for name, value in row.items()})
 
     def take(self) -> list[Event]:
         """Events since the last call."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -256,13 +257,17 @@ def typed(warehouse: Harness, name: str, rows: tuple[tuple[Any, ...], ...]) -> l
     kinds = [kind for _, kind in warehouse.table(name).store.schema.columns]
     for row in rows:
         assert len(row) == len(kinds), f"{name} has {len(kinds)} columns, expected row {row}"
-    return [
-        tuple(
-            Decimal(str(v)) if v is not None and k.startswith("decimal") else v
-            for v, k in zip(row, kinds, strict=True)
-        )
-        for row in rows
-    ]
+    return [tuple(_typed(v, k) for v, k in zip(row, kinds, strict=True)) for row in rows]
+
+
+def _typed(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind.startswith("decimal"):
+        return Decimal(str(value))
+    if isinstance(value, str) and kind == "date":
+        return date.fromisoformat(value)
+    return datetime.fromisoformat(value) if kind.startswith("timestamp") else value
 
 
 def scenario_files() -> Iterator[Path]:

@@ -51,6 +51,10 @@ def check(play: Play, duck: Duck, case: Case, step: int, *, last: bool) -> None:
     if play.lagging:
         return
     independent = duck.compute(warehouse.source.rows)
+    for name in (f"stg.{source}" for source in case.sources):
+        missing, extra = apart(Counter(rows_of(warehouse, name)), independent[name])
+        if missing or extra:
+            raise Differs(name, step, f"is not what its source holds: missing {missing}, extra {extra}")
     for name in case.tables:
         dropped = case.uncompared.get(name, ())
         held = _without(Counter(rows_of(warehouse, name)), dropped)
