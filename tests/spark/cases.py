@@ -26,7 +26,7 @@ from grammar import (
     Relation,
 )
 from harness import Captured
-from scenario import Declared, Step
+from scenario import PARTITIONS, Declared, Step
 from shapes import FAMILIES, SHAPES, Shape
 
 KEYS = range(1, 9)
@@ -230,19 +230,31 @@ class _Rows:
 def steps(chance: Random, case: Case, cycles: int) -> Iterator[Step]:
     """A first load, then `cycles` random steps."""
     rows, names = _Rows(chance, case.sources), list(case.tables)
-    yield Step(changes=rows.changes(12))
-    for _ in range(cycles):
-        what = chance.choice(("plain",) * 6 + ("burst", "partly", "behind", "behind", "quiet"))
+    yield Step(changes=rows.changes(12), shuffle=_seed(chance))
+    for cycle in range(cycles):
+        kinds = ("plain",) * 5 + ("burst", "quiet")
+        if cycle < cycles - 1:  # in the end all is there, or nothing would be compared with another engine
+            kinds += ("partly", "late", "late", "cut", "behind", "behind")
+        what = chance.choice(kinds)
         changes = rows.changes({"burst": 25, "quiet": 0}.get(what, chance.randint(1, 6)))
         also = chance.choice(("",) * 5 + ("compact", "reopen", "backfill", "backfill"))
         yield Step(
             changes=changes,
+            repeat=chance.randint(1, 12) if chance.random() < 0.3 else 0,
+            late=tuple(chance.sample(range(PARTITIONS), chance.randint(1, 2))) if what == "late" else (),
+            most=chance.randint(1, 3) if what == "cut" else None,
+            reread=chance.random() < 0.15,
+            shuffle=_seed(chance),
             feed=tuple(chance.sample(list(case.sources), 1)) if what == "partly" else None,
             advance=chance.randrange(len(names)) if what == "behind" and also != "backfill" else None,
             compact=tuple(chance.sample(names, 1)) if also == "compact" else (),
             backfill=_backfill(chance, case) if also == "backfill" else None,
             reopen=also == "reopen",
         )
+
+
+def _seed(chance: Random) -> int | None:
+    return chance.randrange(1000) if chance.random() < 0.5 else None
 
 
 def _backfill(chance: Random, case: Case) -> tuple[str, str | None, str | None]:

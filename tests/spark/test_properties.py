@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date
 from random import Random
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from cases import Case, random_case, steps
 from duck import Duck
-from harness import Harness, Source
+from harness import Harness
 from scenario import Play, Scenario, Step, apart, differing, rows_of
 from shapes import FAMILIES
 
@@ -120,8 +120,11 @@ def shrink(make: Warehouse, case: Case, scenario: Scenario, error: Exception) ->
             found.append(replace(now, steps=now.steps[:i] + now.steps[i + 1 :]))
         for i, step in enumerate(now.steps):
             plain = Step(changes=step.changes)
-            if step != plain:
-                found.append(replace(now, steps=(*now.steps[:i], plain, *now.steps[i + 1 :])))
+            options = [f for f in fields(Step) if f.name not in ("changes", "expect")]
+            singly = [replace(step, **{f.name: f.default}) for f in options]
+            for fewer in (plain, *singly):
+                if step != fewer:
+                    found.append(replace(now, steps=(*now.steps[:i], fewer, *now.steps[i + 1 :])))
         for i, step in enumerate(now.steps):
             size = len(step.changes)
             for part in {max(size // 2, 1), 1} if size else ():
@@ -146,7 +149,7 @@ def shrink(make: Warehouse, case: Case, scenario: Scenario, error: Exception) ->
 @pytest.fixture
 def make(harness: Callable[..., Harness]) -> Warehouse:
     def warehouse(scenario: Scenario) -> Harness:
-        return harness(scenario.layers(), source=Source(scenario.sources), batch_settings=FULL_RUN)
+        return harness(scenario.layers(), source=scenario.source(), batch_settings=FULL_RUN)
 
     return warehouse
 
