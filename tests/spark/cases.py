@@ -50,7 +50,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "integer": (None, None, 0, 1, 2),
     "numeric(12,2)": (None, "0.00", "1.50", "1.50", "-2.25"),
     "text": (None, "a", "a", "b", "B", ""),
-    "double precision": (None, 0.0, 0.5, 0.5, -0.25, 1e6),
+    "double precision": (None, 0.0, 0.5, 0.5, -0.25, 1e10),
     "boolean": (None, True, True, False),
     "date": (None, "2026-11-20", "2026-11-20", "2026-11-21", "1969-12-31"),
     "timestamp with time zone": (
