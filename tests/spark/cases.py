@@ -10,9 +10,23 @@ from random import Random
 from typing import Any
 
 from duck import Duck
-from grammar import AVERAGE, DEC, INT, LABEL, LABELS, TEXT, Grammar, Relation
+from grammar import (
+    AVERAGE,
+    BOOL,
+    DATE,
+    DEC,
+    DOUBLE,
+    INT,
+    LABEL,
+    LABELS,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Grammar,
+    Relation,
+)
 from harness import Captured
-from scenario import Declared, Step
+from scenario import PARTITIONS, Declared, Step
 from shapes import FAMILIES, SHAPES, Shape
 
 KEYS = range(1, 9)
@@ -20,13 +34,49 @@ MOST_ROWS = 150
 """Rows of a table beyond which a case is dropped: many rows cost time and show nothing more."""
 
 MOST_KEYS = 5
-_KINDS = {"bigint": INT, "integer": INT, "numeric(12,2)": DEC, "text": TEXT}
+_KINDS = {
+    "bigint": INT,
+    "integer": INT,
+    "numeric(12,2)": DEC,
+    "text": TEXT,
+    "double precision": DOUBLE,
+    "boolean": BOOL,
+    "date": DATE,
+    "timestamp with time zone": TIMESTAMP,
+    "timestamp without time zone": TIMESTAMP_NTZ,
+}
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "bigint": (None, 0, 0, 1, 1, 2),
     "integer": (None, None, 0, 1, 2),
     "numeric(12,2)": (None, "0.00", "1.50", "1.50", "-2.25"),
     "text": (None, "a", "a", "b", "B", ""),
+    "double precision": (None, 0.0, 0.5, 0.5, -0.25, 1e10),
+    "boolean": (None, True, True, False),
+    "date": (None, "2026-11-20", "2026-11-20", "2026-11-21", "1969-12-31"),
+    "timestamp with time zone": (
+        None,
+        "2026-11-20T10:00:00Z",
+        "2026-11-20T10:00:00.000000Z",
+        "2026-11-20T23:59:59.999999Z",
+        "1969-12-31T23:00:00Z",
+    ),
+    "timestamp without time zone": (
+        None,
+        "2026-11-20 10:00:00",
+        "2026-11-20 10:00:00",
+        "2026-11-20 10:00:00.000001",
+        "1969-12-31 23:59:59.5",
+    ),
 }
+_OTHERS = (
+    ("f", "double precision"),
+    ("b", "boolean"),
+    ("day", "date"),
+    ("w", "timestamp with time zone"),
+    ("u", "timestamp without time zone"),
+)
+_SPARSE = "rare"
+"""A column of any type that is NULL in most rows."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +114,8 @@ def _sources(chance: Random) -> dict[str, Captured]:
         double = chance.random() < 0.2
         columns += [("code", "text")] if double else []
         columns += [("k", "bigint"), ("m", "integer"), ("t", "text"), ("d", "numeric(12,2)")]
+        columns += chance.sample(_OTHERS, chance.choice((1, 2, 2, 3)))
+        columns += [(_SPARSE, chance.choice(list(_KINDS)))] if chance.random() < 0.5 else []
         labelled = chance.random() < 0.7
         columns += [("h", "text")] if labelled else []
         partition = "h" if labelled and chance.random() < 0.6 else None
@@ -163,6 +215,8 @@ class _Rows:
                     values[column] = held[column]
                 elif column == "h":
                     values[column] = self.chance.choice((*LABELS, *LABELS, None))
+                elif column == _SPARSE and self.chance.random() < 0.8:
+                    values[column] = None
                 else:
                     values[column] = self.chance.choice(_CHOICES[kind])
         row = {column: values[column] for column, _ in captured.columns}
@@ -176,19 +230,31 @@ class _Rows:
 def steps(chance: Random, case: Case, cycles: int) -> Iterator[Step]:
     """A first load, then `cycles` random steps."""
     rows, names = _Rows(chance, case.sources), list(case.tables)
-    yield Step(changes=rows.changes(12))
-    for _ in range(cycles):
-        what = chance.choice(("plain",) * 6 + ("burst", "partly", "behind", "behind", "quiet"))
+    yield Step(changes=rows.changes(12), shuffle=_seed(chance))
+    for cycle in range(cycles):
+        kinds = ("plain",) * 5 + ("burst", "quiet")
+        if cycle < cycles - 1:  # in the end all is there, or nothing would be compared with another engine
+            kinds += ("partly", "late", "late", "cut", "behind", "behind")
+        what = chance.choice(kinds)
         changes = rows.changes({"burst": 25, "quiet": 0}.get(what, chance.randint(1, 6)))
         also = chance.choice(("",) * 5 + ("compact", "reopen", "backfill", "backfill"))
         yield Step(
             changes=changes,
+            repeat=chance.randint(1, 12) if chance.random() < 0.3 else 0,
+            late=tuple(chance.sample(range(PARTITIONS), chance.randint(1, 2))) if what == "late" else (),
+            most=chance.randint(1, 3) if what == "cut" else None,
+            reread=chance.random() < 0.15,
+            shuffle=_seed(chance),
             feed=tuple(chance.sample(list(case.sources), 1)) if what == "partly" else None,
             advance=chance.randrange(len(names)) if what == "behind" and also != "backfill" else None,
             compact=tuple(chance.sample(names, 1)) if also == "compact" else (),
             backfill=_backfill(chance, case) if also == "backfill" else None,
             reopen=also == "reopen",
         )
+
+
+def _seed(chance: Random) -> int | None:
+    return chance.randrange(1000) if chance.random() < 0.5 else None
 
 
 def _backfill(chance: Random, case: Case) -> tuple[str, str | None, str | None]:

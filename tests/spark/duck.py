@@ -24,6 +24,7 @@ class Duck:
         self.sources = sources
         self.tables = tables
         self.connection = duckdb.connect()  # its own order of NULLs is what sqlglot translates Spark's to
+        self.connection.execute("SET TimeZone = 'UTC'")  # as the warehouse's sessions
         for schema in {"stg", *(name.split(".")[0] for name in tables)}:
             self.connection.execute(f"CREATE SCHEMA {schema}")
         for name, captured in sources.items():
@@ -32,7 +33,8 @@ class Duck:
         self.queries = {name: translate(table.sql) for name, table in tables.items()}
 
     def compute(self, rows: Mapping[str, Mapping[Key, Row]]) -> dict[str, Rows]:
-        """Rows of every derived table, as multisets, over these source rows."""
+        """Rows of every table, stg and derived, as multisets, over these source rows."""
+        found = {}
         for name, captured in self.sources.items():
             self.connection.execute(f"DELETE FROM stg.{name}")
             held = [tuple(r.values()) for r in rows.get(name, {}).values()]
@@ -41,7 +43,7 @@ class Duck:
             if held:
                 marks = ", ".join("?" * len(captured.columns))
                 self.connection.executemany(f"INSERT INTO stg.{name} VALUES ({marks})", held)
-        found = {}
+            found[f"stg.{name}"] = Counter(self.connection.execute(f"SELECT * FROM stg.{name}").fetchall())
         for name, query in self.queries.items():
             self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
             found[name] = Counter(self.connection.execute(f"SELECT * FROM {name}").fetchall())

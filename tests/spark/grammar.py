@@ -1,7 +1,8 @@
 """Random queries in Spark SQL: what they read, the columns they give, and a key of their rows.
 
-Nothing here knows how a table is refreshed. Every query gives exact values (integers, decimals, text) and has
-a set of columns that is unique, NULL counting as a value, so that a table can be declared over it.
+Nothing here knows how a table is refreshed. Every query gives exact values (doubles are sums of a few powers
+of two) and has a set of columns that is unique, NULL counting as a value, so that a table can be declared
+over it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,16 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 INT, DEC, TEXT, LABEL, AVERAGE = "int", "dec", "text", "label", "average"
+DOUBLE, BOOL, DATE, TIMESTAMP, TIMESTAMP_NTZ = "double", "bool", "date", "timestamp", "timestamp_ntz"
 """Kinds of columns. A LABEL is a text that names an hour. An AVERAGE has another type in another engine: it
 is compared with batch only, and nothing is computed from it."""
+
+NUMBERS = (INT, DEC, DOUBLE)
+PLAIN = (*NUMBERS, TEXT, LABEL, BOOL, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+"""Kinds whose values a query may use."""
+
+JOINED = (INT, INT, INT, INT, *PLAIN)
+"""Kinds of columns that are compared with each other, the more useful more often."""
 
 LABELS = ("2026112010", "2026112011", "2026112012")
 VALUES: dict[str, tuple[str, ...]] = {
@@ -20,6 +29,14 @@ VALUES: dict[str, tuple[str, ...]] = {
     DEC: ("0.00", "1.50", "-2.25"),
     TEXT: ("'a'", "'b'", "''"),
     LABEL: tuple(f"'{label}'" for label in LABELS),
+    DOUBLE: ("0.0D", "0.5D", "-0.25D", "1e10D"),
+    BOOL: ("TRUE", "FALSE"),
+    DATE: ("DATE '2026-11-20'", "DATE '2026-11-21'", "DATE '1969-12-31'"),
+    TIMESTAMP: tuple(
+        f"TIMESTAMP '{t}'"
+        for t in ("2026-11-20 10:00:00", "2026-11-20 23:59:59.999999", "1969-12-31 23:00:00")
+    ),
+    TIMESTAMP_NTZ: ("TIMESTAMP_NTZ '2026-11-20 10:00:00'", "TIMESTAMP_NTZ '1969-12-31 23:59:59.5'"),
 }
 
 
@@ -46,7 +63,7 @@ class Relation:
     @property
     def plain(self) -> list[str]:
         """Columns whose values a query may use."""
-        return self.of(INT, DEC, TEXT, LABEL)
+        return self.of(*PLAIN)
 
 
 @dataclass(frozen=True)
@@ -166,18 +183,26 @@ class Grammar:
         """An expression over one row and its kind."""
         name = self.chance.choice(leaf.relation.plain)
         column, kind = leaf.column(name), leaf.relation.columns[name]
+        same = TEXT if kind == LABEL else kind
         forms = [
-            f"COALESCE({column}, {self.literal(kind)})",
-            f"CASE WHEN {self.predicate(leaf)} THEN {column} ELSE {self.literal(kind)} END",
-            f"NULLIF({column}, {self.literal(kind)})",
+            (f"COALESCE({column}, {self.literal(kind)})", same),
+            (f"CASE WHEN {self.predicate(leaf)} THEN {column} ELSE {self.literal(kind)} END", same),
+            (f"NULLIF({column}, {self.literal(kind)})", same),
+            (f"({self.predicate(leaf)})", BOOL),
         ]
-        if kind in (INT, DEC):
-            forms.append(f"{column} + {self.literal(kind)}")
+        if kind in NUMBERS:
+            forms.append((f"{column} + {self.literal(kind)}", kind))
         if kind == INT:
-            forms.append(f"{column} * 2 - {self.column(leaf, INT)}")
+            forms.append((f"{column} * 2 - {self.column(leaf, INT)}", kind))
         if kind == TEXT:
-            forms += [f"{column} || 'x'", f"UPPER({column})"]
-        return self.chance.choice(forms), TEXT if kind == LABEL else kind
+            forms += [(f"{column} || 'x'", kind), (f"UPPER({column})", kind)]
+        if kind == BOOL:
+            forms += [(f"NOT {column}", kind), (f"({column} OR {self.predicate(leaf)})", kind)]
+        if kind == DATE:  # cast because a date and an interval make a timestamp in DuckDB
+            forms += [(f"CAST(DATE_ADD({column}, 1) AS DATE)", kind), (f"YEAR({column})", INT)]
+        if kind in (TIMESTAMP, TIMESTAMP_NTZ):
+            forms += [(f"CAST({column} AS DATE)", DATE), (f"{column} + INTERVAL '1' HOUR", kind)]
+        return self.chance.choice(forms)
 
     def order(self, leaf: Leaf) -> str:
         """A total order of the leaf's rows."""
@@ -186,9 +211,13 @@ class Grammar:
         first = self.chance.sample(others, min(len(others), self.chance.choice((0, 1, 1, 2))))
         return ", ".join(c + self.chance.choice(("", "", " DESC", " ASC NULLS LAST")) for c in (*first, *key))
 
+    def shared(self, left: Leaf, right: Leaf) -> list[str]:
+        """Kinds of which both leaves have columns, some of them several times."""
+        return [k for k in JOINED if left.relation.of(k) and right.relation.of(k)]
+
     def equalities(self, left: Leaf, right: Leaf) -> list[str]:
         """Equalities of columns of the same kind, most often one."""
-        kinds = [k for k in (INT, INT, INT, TEXT, LABEL, DEC) if left.relation.of(k) and right.relation.of(k)]
+        kinds = self.shared(left, right)
         found = []
         for _ in range(self.chance.choice((1, 1, 1, 2)) if kinds else 0):
             kind = self.chance.choice(kinds)
@@ -210,7 +239,9 @@ class Grammar:
         name = self.chance.choice(leaf.relation.plain)
         column, kind = leaf.column(name), leaf.relation.columns[name]
         number, number_kind = column, kind
-        if kind not in (INT, DEC):
+        if kind == DOUBLE:  # whose sum would depend on the order of the rows, which is refused
+            number, number_kind = f"CAST({column} AS DECIMAL(20, 2))", DEC
+        elif kind not in NUMBERS:
             number, number_kind = f"CASE WHEN {self.predicate(leaf)} THEN 1 END", INT
         forms = [
             ("COUNT(*)", INT),

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -92,15 +93,37 @@ def layer(name: str, key: str, query: str, *, partitioned: bool = True, extra: s
     )
 
 
-class Source:
-    """The captured tables as they are, and the Debezium events of what happens to them."""
+_EPOCH = datetime(1970, 1, 1)
 
-    def __init__(self, tables: Mapping[str, Captured] = SOURCES) -> None:
+
+def sent(kind: str, value: Any) -> Any:
+    """A value as Debezium sends it. Dates and timestamps without a time zone may be given as ISO text.
+
+    Args:
+        kind: the column's type as PostgreSQL declares it.
+    """
+    if isinstance(value, str) and kind == "date":
+        return (datetime.fromisoformat(value) - _EPOCH).days
+    if isinstance(value, str) and kind == "timestamp without time zone":
+        return (datetime.fromisoformat(value) - _EPOCH) // timedelta(microseconds=1)
+    return value
+
+
+class Source:
+    """The captured tables as they are, and the Debezium events of what happens to them.
+
+    Args:
+        partitions: of each table's topic; a key's events are all in one.
+    """
+
+    def __init__(self, tables: Mapping[str, Captured] = SOURCES, partitions: int = 1) -> None:
         self.tables = tables
+        self.partitions = partitions
         self.rows: dict[str, dict[Key, Row]] = defaultdict(dict)
         self.events: list[Event] = []
         self._lsn = 1000
-        self._offsets: dict[str, int] = defaultdict(int)
+        self._offsets: dict[tuple[str, int], int] = defaultdict(int)
+        self._log: list[Event] = []
 
     def put(self, table: str, **row: Any) -> None:
         """Insert or update by the table's key."""
@@ -113,26 +136,43 @@ class Source:
         before = self.rows[table].pop(key)
         self._emit(table, "d", key, before, None)
 
+    def repeat(self, count: int) -> None:
+        """Send the last events once more, at new offsets, as a restarted connector does."""
+        for event in self._log[max(len(self._log) - count, 0) :]:
+            self._send(event)
+
     def _emit(self, table: str, op: str, key: Key, before: Row | None, after: Row | None) -> None:
         self._lsn += 8
         names = self.tables[table].key
         values = key if len(names) > 1 else (key,)
-        self.events.append(
-            Event(
-                topic=f"shop.public.{table}",
-                partition=0,
-                offset=self._offsets[table],
-                key=json.dumps(dict(zip(names, values, strict=True))),
-                op=op,
-                before=json.dumps(before) if before is not None else None,
-                after=json.dumps(after) if after is not None else None,
-                lsn=self._lsn,
-                source_ms=1,
-                snapshot="false",
-                value="{}",
-            )
+        text = json.dumps(dict(zip(names, values, strict=True)))
+        event = Event(
+            topic=f"shop.public.{table}",
+            partition=crc32(text.encode()) % self.partitions,
+            offset=0,
+            key=text,
+            op=op,
+            before=self._image(table, before),
+            after=self._image(table, after),
+            lsn=self._lsn,
+            source_ms=1,
+            snapshot="false",
+            value="{}",
         )
-        self._offsets[table] += 1
+        self._log.append(event)
+        self._send(event)
+
+    def _send(self, event: Event) -> None:
+        """The event at its partition's next offset."""
+        place = (event.topic, event.partition)
+        self.events.append(replace(event, offset=self._offsets[place]))
+        self._offsets[place] += 1
+
+    def _image(self, table: str, row: Row | None) -> str | None:
+        if row is None:
+            return None
+        kinds = dict(self.tables[table].columns)
+        return json.dumps({name: sent(kinds[name], value) for name, value in row.items()})
 
     def take(self) -> list[Event]:
         """Events since the last call."""
@@ -219,7 +259,7 @@ class Harness:
             own = [e for e in events if e.topic == table.spec.source.topic]
             if not own:
                 continue
-            ends = {own[0].topic: {0: max(e.offset for e in own) + 1}}
+            ends = {own[0].topic: {e.partition: e.offset + 1 for e in sorted(own, key=lambda e: e.offset)}}
             delta = ingest(self.sessions.flow, table, own, ends, self.dead_letters, run_id="test", batch=0)
             if delta is not None:
                 known[table.name] = delta

@@ -6,21 +6,27 @@ and prints a failing one in the same form.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import yaml
-from harness import Captured, Harness, Row, partitioned_by
+from harness import Captured, Harness, Row, Source, partitioned_by
 
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.proof.parity import verify_batch
 from headrace.engine.spark.query import run
+from headrace.sources.envelope import Event
 from headrace.store.frames import local
+
+PARTITIONS = 3
+"""Of each source table's topic."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,17 @@ class Declared:
 class Step:
     """What happens, in this order; all of `changes` are committed by the source at once.
 
+    A source table's topic has `PARTITIONS` partitions. What a micro-batch does not take waits for the next.
+
     Args:
+        repeat: as many of the latest events are sent again, before those of `changes`, as by a restarted
+            connector.
         changes: `("put", source table, values in column order)` or `("delete", source table, key)`, in order.
         feed: source tables whose waiting events reach the warehouse in this micro-batch; None for all.
+        late: partitions of which nothing reaches it.
+        most: as many events of each partition reach it, at most; None for all.
+        reread: the events of the micro-batch before are read again, at the same offsets.
+        shuffle: seeds the order in which events of different partitions are read; None for as they were sent.
         advance: how many derived tables follow, upstreams first; None for all. Those left out lag behind.
         fails: the derived table whose refresh must fail, and the name of the error class.
         compact: tables whose tail is folded into the snapshot.
@@ -55,7 +69,12 @@ class Step:
     """
 
     changes: tuple[tuple[str, str, tuple[Any, ...]], ...] = ()
+    repeat: int = 0
     feed: tuple[str, ...] | None = None
+    late: tuple[int, ...] = ()
+    most: int | None = None
+    reread: bool = False
+    shuffle: int | None = None
     advance: int | None = None
     fails: tuple[str, str] | None = None
     compact: tuple[str, ...] = ()
@@ -77,6 +96,10 @@ class Scenario:
     steps: tuple[Step, ...]
     about: str = ""
     known: str | None = None
+
+    def source(self) -> Source:
+        """The source before the first step."""
+        return Source(self.sources, PARTITIONS)
 
     def layers(self) -> dict[str, str]:
         return {name.replace(".", "/"): table.layer(name) for name, table in self.tables.items()}
@@ -107,10 +130,10 @@ def _plain_step(step: Step) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if step.changes:
         found["changes"] = [{kind: {table: list(values)}} for kind, table, values in step.changes]
-    for name in ("feed", "advance", "fails", "compact", "backfill", "reopen"):
-        value = getattr(step, name)
-        if value is not None and value is not False and value != ():
-            found[name] = list(value) if isinstance(value, tuple) else value
+    for f in fields(Step):
+        value = getattr(step, f.name)
+        if f.name not in ("changes", "expect") and value != f.default:
+            found[f.name] = list(value) if isinstance(value, tuple) else value
     if step.expect:
         found["expect"] = {t: [list(r) for r in rows] for t, rows in step.expect.items()}
     return found
@@ -149,7 +172,12 @@ def _step(read: dict[str, Any], path: Path) -> Step:
     backfill = read.get("backfill")
     return Step(
         changes=tuple(changes),
+        repeat=read.get("repeat", 0),
         feed=tuple(read["feed"]) if read.get("feed") is not None else None,
+        late=tuple(read.get("late", ())),
+        most=read.get("most"),
+        reread=bool(read.get("reread")),
+        shuffle=read.get("shuffle"),
         advance=read.get("advance"),
         fails=tuple(read["fails"]) if read.get("fails") else None,
         compact=tuple(read.get("compact", ())),
@@ -167,13 +195,16 @@ class Play:
         self.scenario = scenario
         self.lagging = False
         """Whether some table stands behind its source."""
+        self._read: list[Event] = []
+        """The last micro-batch."""
 
     def run(self, step: Step) -> None:
         """Do what the step says; its expectations are the caller's."""
         warehouse = self.warehouse
+        warehouse.source.repeat(step.repeat)
         for kind, table, values in step.changes:
             self._change(kind, table, values)
-        self._feed(step.feed)
+        self._feed(step)
         if step.fails is None:
             self._advance(step.advance)
         for name in step.compact:
@@ -195,17 +226,40 @@ class Play:
             row: Row = dict(zip([n for n, _ in captured.columns], values, strict=True))
             source.put(table, **row)
 
-    def _feed(self, only: tuple[str, ...] | None) -> None:
-        events = self.warehouse.source.take()
-        now = [e for e in events if only is None or e.topic.rsplit(".", 1)[1] in only]
-        self.warehouse.source.events = [e for e in events if e not in now]
-        self.known = self.warehouse.feed(now)
-        self.lagging = len(now) < len(events)
+    def _feed(self, step: Step) -> None:
+        waiting, now = _by_partition(self.warehouse.source.take()), []
+        for place, events in waiting.items():
+            topic, partition = place
+            if (step.feed is None or topic.rsplit(".", 1)[1] in step.feed) and partition not in step.late:
+                now += events[: step.most]
+                waiting[place] = events[len(events[: step.most]) :]
+        left = [e for events in waiting.values() for e in events]
+        self.warehouse.source.events = left
+        read = [*self._read, *now] if step.reread else now
+        self._read = now
+        self.known = self.warehouse.feed(read if step.shuffle is None else _shuffled(read, step.shuffle))
+        self.lagging = bool(left)
 
     def _advance(self, count: int | None) -> None:
         self.warehouse.advance(self.known, tables=count)
         self.known = {}
         self.lagging = self.lagging or count is not None
+
+
+def _by_partition(events: Iterable[Event]) -> dict[tuple[str, int], list[Event]]:
+    found: dict[tuple[str, int], list[Event]] = defaultdict(list)
+    for event in events:
+        found[event.topic, event.partition].append(event)
+    return found
+
+
+def _shuffled(events: Sequence[Event], seed: int) -> list[Event]:
+    """The events in another order; those of a partition keep theirs."""
+    chance, partitions = Random(seed), _by_partition(events)
+    places = [(e.topic, e.partition) for e in events]
+    chance.shuffle(places)
+    queues = {place: iter(own) for place, own in partitions.items()}
+    return [next(queues[place]) for place in places]
 
 
 def differing(warehouse: Harness, *, proof: bool) -> Iterator[tuple[str, str]]:
@@ -256,13 +310,17 @@ def typed(warehouse: Harness, name: str, rows: tuple[tuple[Any, ...], ...]) -> l
     kinds = [kind for _, kind in warehouse.table(name).store.schema.columns]
     for row in rows:
         assert len(row) == len(kinds), f"{name} has {len(kinds)} columns, expected row {row}"
-    return [
-        tuple(
-            Decimal(str(v)) if v is not None and k.startswith("decimal") else v
-            for v, k in zip(row, kinds, strict=True)
-        )
-        for row in rows
-    ]
+    return [tuple(_typed(v, k) for v, k in zip(row, kinds, strict=True)) for row in rows]
+
+
+def _typed(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind.startswith("decimal"):
+        return Decimal(str(value))
+    if isinstance(value, str) and kind == "date":
+        return date.fromisoformat(value)
+    return datetime.fromisoformat(value) if kind.startswith("timestamp") else value
 
 
 def scenario_files() -> Iterator[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grammar import AVERAGE, INT, LABEL, Grammar, Leaf, Relation, Selected
+from grammar import AVERAGE, INT, JOINED, LABEL, PLAIN, Grammar, Leaf, Relation, Selected
 
 Shape = Callable[[Grammar], Relation]
 
@@ -108,7 +108,7 @@ def _membership(g: Grammar, sign: str) -> Relation:
     x = g.leaf("x")
     table = g.table()
     y = Leaf("y", f"{table.text} AS y", table)
-    kind = g.chance.choice([k for k in (INT, INT, "text", "dec") if x.relation.of(k) and y.relation.of(k)])
+    kind = g.chance.choice(g.shared(x, y))
     inner = f"SELECT {g.column(y, kind)} FROM {y.written}{g.where(y)}"
     and_more = f" AND {g.predicate(x)}" if g.maybe(0.3) else ""
     return _kept(g, x, f"FROM {x.written} WHERE {g.column(x, kind)} {sign} ({inner}){and_more}")
@@ -126,7 +126,7 @@ def _same_kinds(g: Grammar) -> tuple[Leaf, Leaf, list[tuple[str, str, str]]]:
     """Two leaves and pairs of their columns of the same kind: (left, right, kind)."""
     x, y = g.leaf("x"), g.leaf("y")
     pairs = []
-    for kind in g.chance.sample((INT, INT, "text", "dec", LABEL), 3):
+    for kind in g.chance.sample((*JOINED, LABEL, LABEL), 4):
         left, right = g.column(x, kind), g.column(y, kind)
         if left and right and (left, right, kind) not in pairs:
             pairs.append((left, right, kind))
@@ -160,7 +160,7 @@ def union_all(g: Grammar) -> Relation:
     for a, b, kind in zip(left, right, kinds[0], strict=True):
         key.append(first.add(x.column(a), kind))
         second.add(y.column(b), kind)
-    for kind in (INT, "dec", LABEL):
+    for kind in (INT, g.chance.choice(PLAIN), LABEL):
         a, b = g.column(x, kind), g.column(y, kind)
         if a and b:
             name = first.add(a, kind, "label" if kind == LABEL else None)
@@ -340,7 +340,7 @@ def scalar_subquery(g: Grammar) -> Relation:
     x = g.leaf("x")
     table = g.table()
     s = Leaf("s", f"{table.text} AS s", table)
-    kind = g.chance.choice([k for k in (INT, INT, "text") if x.relation.of(k) and s.relation.of(k)])
+    kind = g.chance.choice(g.shared(x, s))
     expression, result = g.aggregate(s)
     number = g.column(s, INT)
     if result == AVERAGE:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Harness, Source
+from harness import Harness
 from scenario import Play, Step, apart, differing, load, rows_of, scenario_files, typed
 
 from headrace.engine.rows.batch_rows import batch_rows
@@ -24,7 +24,7 @@ def test_scenario(harness: Callable[..., Harness], path: Path, request: pytest.F
     scenario = load(path)
     if scenario.known is not None:
         request.applymarker(pytest.mark.xfail(reason=scenario.known, strict=True))
-    warehouse = harness(scenario.layers(), source=Source(scenario.sources))
+    warehouse = harness(scenario.layers(), source=scenario.source())
     play = Play(warehouse, scenario)
     for number, step in enumerate(scenario.steps):
         play.run(step)
