@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 from chain_support import eventually
 from deltalake import DeltaTable
 
+from headrace.demo import oracle
 from headrace.demo.load import LoadGenerator
+from headrace.demo.multisets import compare, tuples
 from headrace.demo.shop import TABLES, create_shop, row_counts
 from headrace.demo.waiting import not_caught_up
 from headrace.engine.spark import failpoints
@@ -69,8 +72,8 @@ class Shop:
     def served(self, environment: dict[str, str]) -> Iterator[None]:
         """Replace the warehouse server by one with these variables, meanwhile."""
         program = SERVICES["warehouse"].prepare(self.settings)
-        self._serve(replace(program, environment={**program.environment, **environment}))
         try:
+            self._serve(replace(program, environment={**program.environment, **environment}))
             yield
         finally:
             self._serve(program)
@@ -169,6 +172,29 @@ class Shop:
         compared = {(name, "batch") for name in names}
         compared |= {(name, "source") for name in names if name.startswith("stg.")}
         assert {(r.table, r.against) for r in results} == compared
+
+    def refresh(self, table: str) -> None:
+        """Carry what is new to a table that does not stream, after a refresh that is under way."""
+        refresh = f"ALTER MATERIALIZED TABLE {table} REFRESH NEW"
+        eventually(f"{table} is refreshed", lambda: self.client.run(refresh))
+
+    def check_against_postgres(self) -> None:
+        """Every dws table is what PostgreSQL computes from the source, which must rest."""
+        self.wait_caught_up()
+        status = self.status()
+        for table in oracle.TABLES:
+            if status[table].mode != "CONTINUOUS":
+                self.refresh(table)
+        wrong = {}
+        with psycopg.connect(self.dsn) as connection:
+            for table in oracle.TABLES:
+                columns, expected = oracle.expected(connection, table)
+                live = self.client.query(f"SELECT * FROM {table}")
+                found = compare(columns, table=tuples(live, columns), expected=expected)
+                assert found.rows > 0, table
+                if not found.equal:
+                    wrong[table] = found
+        assert not wrong
 
     def path(self, table: str, part: str) -> Path:
         layer, _, name = table.partition(".")

@@ -1,4 +1,4 @@
-"""What users have in their hands, each against the running stack: command line, Spark Connect, Dagster."""
+"""What users have in their hands, each against the running stack: command line, Spark Connect."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
 
-import httpx
-import pytest
-from chain_support import eventually
 from running_shop import Shop
 
 from headrace.results import ConstraintResult
 
 HOURS = "dws.gmv_hour"
-DAGSTER = ("dagster-code", "dagster-webserver", "dagster-daemon")
+DAGSTER = {"dagster-code", "dagster-webserver", "dagster-daemon"}
 
 
 def command(shop: Shop, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -43,7 +38,7 @@ def test_the_command_line_says_what_the_server_says(shop: Shop) -> None:
         {"n": row["n"]}
     ]
     status = json.loads(command(shop, "status", "--json", code=1).stdout)  # Dagster does not run
-    assert {s["name"] for s in status["services"] if s["state"] != "RUNNING"} == {*DAGSTER}
+    assert {s["name"] for s in status["services"] if s["state"] != "RUNNING"} == DAGSTER
     assert {t["table"]: t["rows"] for t in status["tables"]} == {t: s.rows for t, s in shop.status().items()}
     explained = command(shop, "explain", HOURS).stdout
     assert HOURS in explained
@@ -109,60 +104,3 @@ def test_spark_connect_reads_the_live_rows(shop: Shop) -> None:
         check=False,
     )
     assert done.stdout.split() == [str(expected["n"]), str(expected["orders"])], done.stderr
-
-
-@pytest.fixture
-def dagster(shop: Shop) -> Iterator[str]:
-    """The address of the running Dagster's GraphQL."""
-    shop.stack.up(only=list(DAGSTER))
-    yield f"{shop.settings.dagster_url}/graphql"
-    for name in reversed(DAGSTER):
-        shop.stack.supervisor.stop(name)
-
-
-def ask(url: str, query: str, **variables: Any) -> Any:
-    answer = httpx.post(url, json={"query": query, "variables": variables}, timeout=60).json()
-    assert "errors" not in answer, answer
-    return answer["data"]
-
-
-LAUNCH = """mutation ($run: ExecutionParams!) { launchPipelineExecution(executionParams: $run) {
-  __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
-RUN = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
-MATERIALIZED = """query ($key: AssetKeyInput!) { assetOrError(assetKey: $key) { ... on Asset {
-  assetMaterializations(limit: 1) { partition metadataEntries { label } } } } }"""
-
-
-@pytest.mark.long
-def test_dagster_shows_every_table_and_materializes_a_partition(shop: Shop, dagster: str) -> None:
-    shop.wait_caught_up()
-
-    def assets() -> set[str]:
-        nodes = ask(dagster, "{ assetNodes { assetKey { path } isExecutable } }")["assetNodes"]
-        return {".".join(n["assetKey"]["path"]) for n in nodes if n["isExecutable"]}
-
-    assert eventually("the code location", assets) >= {str(name) for name in shop.project.tables}
-    [newest] = shop.client.query(f"SELECT max(logdate) AS label, count(*) AS n FROM {HOURS}").to_pylist()
-    asset = {"path": HOURS.split(".")}
-    run = {
-        "selector": {
-            "repositoryLocationName": "headrace",
-            "repositoryName": "__repository__",
-            "pipelineName": "__ASSET_JOB",
-            "assetSelection": [asset],
-        },
-        "mode": "default",
-        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": newest["label"]}]},
-    }
-    launched = ask(dagster, LAUNCH, run=run)["launchPipelineExecution"]
-    assert launched["__typename"] == "LaunchRunSuccess", launched
-
-    def status() -> str:
-        found: str = ask(dagster, RUN, id=launched["run"]["runId"])["runOrError"]["status"]
-        assert found in ("SUCCESS", "FAILURE", "CANCELED"), found
-        return found
-
-    assert eventually("the run ends", status) == "SUCCESS"
-    [materialized] = ask(dagster, MATERIALIZED, key=asset)["assetOrError"]["assetMaterializations"]
-    assert materialized["partition"] == newest["label"]
-    assert {e["label"] for e in materialized["metadataEntries"]} >= {"rows_in_range", "version"}

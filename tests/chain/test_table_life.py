@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import psycopg
 import pytest
@@ -11,7 +12,7 @@ from running_shop import Shop, check_changelog
 
 from headrace.gateway.client import StatementFailed
 from headrace.gateway.errors import StatementRefused
-from headrace.results import ApplyResult
+from headrace.results import ApplyResult, ImmutableResult, ParityResult, Statement
 from headrace.spec import load_project
 
 pytestmark = pytest.mark.long
@@ -121,12 +122,12 @@ def test_a_stg_table_gets_columns_and_goes_on_after_the_same_position(shop: Shop
     words, readers = "stg.page_words", ("dwd.partition_word_count", "dws.partition_word_count")
     file = shop.settings.project / "layers" / "stg" / "page_words.sql"
     text = file.read_text()
+    assert shop.status().keys() >= {words, *readers}
     with shop.load(seed=42):
         source(shop, "ALTER TABLE page_words ADD COLUMN seen integer DEFAULT 7")
         file.write_text(text.replace("SELECT *,", "SELECT *, upper(word) AS loud,"))
         applied = changes_of(run(shop, "APPLY"))
-        assert applied[words] == ("LOGIC", True)
-        assert applied.keys() <= {words, *readers}
+        assert applied == {words: ("LOGIC", True), readers[0]: ("RECOMPUTED", False)}
         shop.wait_running()
         shop.wait_advanced(words, "stg.orders", by=2)
         rows = f"SELECT count(*) AS n FROM {words} WHERE loud = upper(word) AND seen = 7"
@@ -136,5 +137,120 @@ def test_a_stg_table_gets_columns_and_goes_on_after_the_same_position(shop: Shop
         source(shop, "ALTER TABLE page_words DROP COLUMN seen")
         assert changes_of(run(shop, "APPLY"))[words] == ("LOGIC", True)
     shop.wait_caught_up()
-    shop.verify(words, *(r for r in readers if r in shop.status()))
+    shop.verify(words, *readers)
     shop.check_changelogs()
+
+
+def test_a_changed_table_is_proven_aside_while_the_former_one_streams(shop: Shop) -> None:
+    file = shop.settings.project / "layers" / "dws" / "user_gmv.sql"
+    run(shop, CREATE)
+    shop.wait_running()
+    shop.wait_caught_up()
+    states: dict[str, str] = {}
+
+    def watch(statement: Statement) -> None:
+        states[statement.message] = shop.status()[TABLE].state
+
+    file.write_text(file.read_text().replace("FROM dwd.orders", "FROM dwd.orders WHERE amount > 100"))
+    assert changes_of(run(shop, "APPLY BLUE GREEN DRY RUN")) == {TABLE: ("LOGIC", False)}
+    with shop.load(seed=44) as load:
+        shop.wait_advanced(TABLE, NEIGHBOUR)
+        before = shop.status()
+        applied = ApplyResult.model_validate(shop.client.run("APPLY BLUE GREEN", watch).result)
+        assert changes_of(applied) == {TABLE: ("LOGIC", False)}
+        assert [(p.table, p.against, p.equal) for p in applied.proofs] == [(TABLE, "batch", True)]
+        aside = {said: state for said, state in states.items() if "aside" in said or "proving" in said}
+        assert aside and set(aside.values()) == {"RUNNING"}, states
+        [table] = applied.tables
+        assert table.refreshed is not None and table.refreshed.updated > 0
+        assert shop.status()[NEIGHBOUR].version > before[NEIGHBOUR].version
+        shop.wait_advanced(TABLE, NEIGHBOUR, by=2)
+        load.raise_if_failed()
+    shop.wait_caught_up()
+    shop.verify(TABLE)
+    [sums] = shop.client.query(
+        f"SELECT (SELECT sum(gmv) FROM {TABLE}) AS table, "
+        "(SELECT sum(amount) FROM dwd.orders WHERE amount > 100) AS large, "
+        "(SELECT sum(amount) FROM dwd.orders) AS all"
+    ).to_pylist()
+    assert sums["table"] == sums["large"] < sums["all"]
+    check_changelog(shop.path(TABLE, "changelog"), ["user_id"])  # its versions go on over the swap
+
+    words = shop.settings.project / "layers" / "stg" / "page_words.sql"
+    text = words.read_text()
+    words.write_text(text.replace("SELECT *,", "SELECT *, upper(word) AS loud,"))
+    try:
+        with pytest.raises(
+            StatementFailed, match=r"`stg.page_words` cannot be built aside: it reads a source"
+        ):
+            run(shop, "APPLY BLUE GREEN")
+    finally:
+        words.write_text(text)
+    assert run(shop, "APPLY DRY RUN").tables == []
+    run(shop, f"DROP MATERIALIZED TABLE {TABLE}")
+
+
+def test_immutable_partitions_stay_as_they_are_until_they_are_opened(shop: Shop) -> None:
+    closed_by = "ALTER MATERIALIZED TABLE dws.user_closed"
+    create = (
+        "CREATE OR ALTER MATERIALIZED TABLE dws.user_closed (PRIMARY KEY (user_id, logdate))\n"
+        "PARTITIONED BY (logdate)\nWITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')\n"
+        "FRESHNESS = INTERVAL '10' SECOND\n"
+        "AS SELECT user_id, logdate, sum(amount) AS gmv FROM dwd.orders GROUP BY user_id, logdate"
+    )
+    run(shop, create)
+    shop.wait_running()
+    shop.wait_caught_up()
+    hours = "SELECT DISTINCT logdate FROM dws.user_closed ORDER BY logdate"
+    labels: list[str] = shop.client.query(hours).column(0).to_pylist()
+    old, bound = labels[-60], labels[-40]
+
+    def gmv(table: str, hour: str) -> dict[int, Decimal]:
+        rows = shop.client.query(f"SELECT user_id, gmv FROM {table} WHERE logdate = '{hour}'").to_pylist()
+        return {row["user_id"]: row["gmv"] for row in rows}
+
+    def by_query(hour: str) -> dict[int, Decimal]:
+        text = "(SELECT user_id, logdate, sum(amount) AS gmv FROM dwd.orders GROUP BY user_id, logdate)"
+        return gmv(text, hour)
+
+    def proven_from() -> str:
+        [result] = shop.client.run("VERIFY dws.user_closed").result
+        parity = ParityResult.model_validate(result)
+        assert parity.equal and parity.error is None, parity
+        return parity.immutable_before
+
+    moved = ImmutableResult.model_validate(
+        shop.client.run(f"{closed_by} SET IMMUTABLE WHERE (logdate < '{bound}')").result
+    )
+    assert (moved.before, moved.was, moved.refreshed) == (bound, "", None)
+    kept, open_before = gmv("dws.user_closed", old), gmv("dws.user_closed", bound)
+    assert kept and kept == by_query(old)
+    for hour in (old, bound):
+        source(
+            shop,
+            "UPDATE orders SET amount = amount + 1 WHERE amount > 0 AND "
+            f"to_char(created_at AT TIME ZONE 'UTC', 'YYYYMMDDHH24') = '{hour}'",
+        )
+    eventually("the open hour has changed", lambda: gmv("dws.user_closed", bound) != open_before)
+    shop.wait_caught_up()
+    assert gmv("dws.user_closed", bound) == by_query(bound)
+    assert gmv("dws.user_closed", old) == kept != by_query(old)
+    assert proven_from() == bound
+    described = shop.client.run("DESCRIBE MATERIALIZED TABLE dws.user_closed").result
+    assert described["immutable_before"] == bound
+    with pytest.raises(StatementFailed, match=f"partitions before '{bound}' are immutable"):
+        shop.client.run(f"{closed_by} REFRESH PARTITION (logdate = '{old}')")
+
+    opened = ImmutableResult.model_validate(shop.client.run(f"{closed_by} RESET IMMUTABLE").result)
+    assert (opened.before, opened.was) == ("", bound)
+    assert opened.refreshed is not None and opened.refreshed.updated == len(kept)
+    assert gmv("dws.user_closed", old) == by_query(old) != kept
+    assert proven_from() == ""
+
+    clause = f"SECOND\nIMMUTABLE WHERE (logdate < '{bound}')\nAS"
+    declared = run(shop, create.replace("SECOND\nAS", clause))
+    assert changes_of(declared) == {"dws.user_closed": ("PROPERTIES", False)}
+    eventually("the file closes them", lambda: proven_from() == bound)
+    with pytest.raises(StatementFailed, match=r"user_closed\.sql: IMMUTABLE WHERE .* closes them"):
+        shop.client.run(f"{closed_by} RESET IMMUTABLE")
+    run(shop, "DROP MATERIALIZED TABLE dws.user_closed")

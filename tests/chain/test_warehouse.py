@@ -29,7 +29,8 @@ WATCHED = "dws.user_hour"
 
 @pytest.fixture(scope="module", autouse=True)
 def proven(running_shop: Shop) -> Iterator[None]:
-    """What these tests have left is equal to its SQL and its source, under load.
+    """What these tests have left is equal to its SQL and its source, under load, and then to what PostgreSQL
+    itself computes.
 
     Once, at the end: comparing every table costs more than any of the tests. Those that kill replay the
     changelogs, which keep what was lost or done twice.
@@ -40,6 +41,7 @@ def proven(running_shop: Shop) -> Iterator[None]:
         running_shop.wait_advanced("stg.orders", WATCHED)
         running_shop.verify()
         load.raise_if_failed()
+    running_shop.check_against_postgres()
     running_shop.check_changelogs()
 
 

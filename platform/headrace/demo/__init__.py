@@ -10,12 +10,25 @@ if TYPE_CHECKING:
 
 
 def run(
-    settings: Settings, *, exit_at_end: bool, json_file: Path | None, seed: int, rate: float, seconds: float
+    settings: Settings,
+    *,
+    exit_at_end: bool,
+    json_file: Path | None,
+    seed: int,
+    rate: float,
+    warm_up: float,
+    seconds: float,
 ) -> int:
     """Play `headrace demo`; see `headrace.demo.demo.run`."""
     # Imported here: the load generator of this package starts without the stack and the gateway.
     from headrace.demo import demo
 
     return demo.run(
-        settings, exit_at_end=exit_at_end, json_file=json_file, seed=seed, rate=rate, seconds=seconds
+        settings,
+        exit_at_end=exit_at_end,
+        json_file=json_file,
+        seed=seed,
+        rate=rate,
+        warm_up=warm_up,
+        seconds=seconds,
     )

@@ -24,7 +24,14 @@ INTERRUPTED = 130
 
 
 def run(
-    settings: Settings, *, exit_at_end: bool, json_file: Path | None, seed: int, rate: float, seconds: float
+    settings: Settings,
+    *,
+    exit_at_end: bool,
+    json_file: Path | None,
+    seed: int,
+    rate: float,
+    warm_up: float,
+    seconds: float,
 ) -> int:
     """Play the demo and tell what it found.
 
@@ -33,7 +40,8 @@ def run(
         json_file: where to write the figures, also of a run that failed.
         seed: of the shop (where it does not exist yet) and of the load.
         rate: row changes a second.
-        seconds: of load, after the warm-up.
+        warm_up: seconds of load before anything is measured.
+        seconds: of load after that.
 
     Returns:
         0 where everything was reached and is equal, 130 after Ctrl-C, else 1.
@@ -45,7 +53,7 @@ def run(
     with termination_as_interrupt():
         try:
             with GatewayClient(settings) as client, _memory(stack, report):
-                play(Stage(settings, stack, client, display, report), seconds=seconds)
+                play(Stage(settings, stack, client, display, report), warm_up=warm_up, seconds=seconds)
         except KeyboardInterrupt:
             interrupted = True
             report.problems.append("interrupted")
@@ -65,11 +73,11 @@ def run(
     return 0 if report.ok else INTERRUPTED if interrupted else 1
 
 
-def play(stage: Stage, *, seconds: float) -> None:
+def play(stage: Stage, *, warm_up: float, seconds: float) -> None:
     stage.report.versions = versions(stage.settings)
     start_everything(stage)
     with by_the_minute(stage):
-        load_and_measure(stage, seconds=seconds)
+        load_and_measure(stage, warm_up=warm_up, seconds=seconds)
         prove(stage)
 
 

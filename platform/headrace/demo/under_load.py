@@ -14,12 +14,11 @@ from headrace.demo.start import wait_until_caught_up
 from headrace.demo.waiting import wait_for
 from headrace.gateway.client import GatewayClient
 
-WARM_UP_SECONDS = 150.0
 AFTER_BACKFILL_SECONDS = 5.0
 CATCH_UP_TIMEOUT = 300.0
 
 
-def load_and_measure(stage: Stage, *, seconds: float) -> None:
+def load_and_measure(stage: Stage, *, warm_up: float, seconds: float) -> None:
     """`seconds` of load after the warm-up, a backfill in their middle, and the way back to rest."""
     report, display = stage.report, stage.display
     load = LoadGenerator(stage.dsn, seed=report.seed, rate=report.rate, probe=True)
@@ -27,7 +26,7 @@ def load_and_measure(stage: Stage, *, seconds: float) -> None:
         probe = FreshnessProbe(lambda: stage.visible_tick(reader))
         with probe, load:
             with display.step("warm_up", "Warm up under load") as say:
-                warm = _warm_up(probe, load, say)
+                warm = _warm_up(probe, load, warm_up, say)
             with display.step(
                 "load", f"Load of {report.rate:.0f} changes a second, freshness measured"
             ) as say:
@@ -46,7 +45,7 @@ def load_and_measure(stage: Stage, *, seconds: float) -> None:
     _measure(stage, probe, load, since=warm)
 
 
-def _warm_up(probe: FreshnessProbe, load: LoadGenerator, say: Say) -> float:
+def _warm_up(probe: FreshnessProbe, load: LoadGenerator, seconds: float, say: Say) -> float:
     """Until the warm-up time is over and this run's ticks are visible. Returns when that was."""
     started = time.monotonic()
 
@@ -55,7 +54,7 @@ def _warm_up(probe: FreshnessProbe, load: LoadGenerator, say: Say) -> float:
         ticks, visible = load.ticks, probe.visible
         if not ticks or visible is None or visible < ticks[0][0]:
             return "no tick visible yet"
-        left = started + WARM_UP_SECONDS - time.monotonic()
+        left = started + seconds - time.monotonic()
         return f"{left:.0f} s left, tick {visible} of {ticks[-1][0]} visible" if left > 0 else None
 
     wait_for("the first change under load", outstanding, timeout=CATCH_UP_TIMEOUT, say=say)

@@ -103,7 +103,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def play(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, act: object, *, exit_at_end: bool = True
 ) -> int:
-    def run(stage: Stage, *, seconds: float) -> None:
+    def run(stage: Stage, *, warm_up: float, seconds: float) -> None:
         if isinstance(act, BaseException):
             raise act
         assert callable(act)
@@ -116,6 +116,7 @@ def play(
         json_file=settings.project / "figures" / "demo.json",
         seed=7,
         rate=40,
+        warm_up=0,
         seconds=1,
     )
 
@@ -133,6 +134,16 @@ def test_a_run_with_all_equal_ends_0_and_stops_the_stack(
     assert figures(settings)["ok"] is True
     assert figures(settings)["seed"] == 7
     assert "p50 1.50 s" in capsys.readouterr().out
+
+
+def test_a_run_with_a_wrong_table_ends_1(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(report: Report) -> None:
+        complete(report)
+        report.postgres["dws.user_hour"] = False
+
+    assert play(settings, monkeypatch, wrong) == 1
+    assert FakeStack.stopped == 1
+    assert figures(settings)["ok"] is False
 
 
 def test_without_exit_the_stack_stays_and_the_way_to_stop_it_is_told(

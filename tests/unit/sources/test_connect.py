@@ -128,10 +128,12 @@ def test_a_refused_file_is_named_with_the_reason() -> None:
 
 def test_waits_until_the_task_runs() -> None:
     worker = Worker()
-    worker.states = ["UNASSIGNED", "FAILED", "UNASSIGNED", "RUNNING"]
+    worker.states = ["FAILED", "UNASSIGNED", "FAILED", "UNASSIGNED", "RUNNING"]
     with worker.client() as client:
         client.put_connector(FILE)
         client.wait_running("shop")
+    assert worker.states == ["RUNNING"]
+    assert worker.calls.count("GET /connectors/shop/status") == 5
 
 
 def test_a_failed_task_says_its_cause() -> None:
@@ -159,13 +161,20 @@ def test_a_worker_that_does_not_answer_names_the_next_command() -> None:
 @pytest.mark.parametrize(("answered", "ready"), [(200, True), (404, True), (503, False)])
 def test_a_worker_without_a_health_check_is_ready_when_it_answers(answered: int, ready: bool) -> None:
     """Workers before Kafka 3.9 have none."""
-    transport = httpx.MockTransport(lambda request: httpx.Response(answered))
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(answered)
+
+    transport = httpx.MockTransport(answer)
     with ConnectClient("http://connect", transport=transport) as client:
         if ready:
             client.wait_ready(timeout=0)
         else:
             with pytest.raises(TransientError, match="is not ready"):
                 client.wait_ready(timeout=0)
+    assert set(asked) == {"/health"}
 
 
 @pytest.mark.parametrize(

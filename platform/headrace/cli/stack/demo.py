@@ -19,7 +19,8 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the shop and of the load.")] = 1,
     rate: Annotated[float, typer.Option(min=0.1, help="Row changes a second.")] = 40.0,
-    seconds: Annotated[float, typer.Option(min=1, help="How long the load lasts.")] = 60.0,
+    warm_up: Annotated[float, typer.Option(min=0, help="Seconds of load before any is measured.")] = 150.0,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the load lasts after that.")] = 60.0,
 ) -> None:
     """Show everything, from nothing to the proof.
 
@@ -34,6 +35,7 @@ def demo(
         json_file=json_file,
         seed=seed,
         rate=rate,
+        warm_up=warm_up,
         seconds=seconds,
     )
     raise typer.Exit(code)

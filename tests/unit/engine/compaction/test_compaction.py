@@ -113,10 +113,56 @@ def test_partitions_without_a_change_keep_their_files(tmp_path: Path) -> None:
     assert [h for h in HOURS if now[h] != held[h]] == ["h3"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("changes", 0), ("versions", 0), ("rows", 0)])
-def test_more_than_the_driver_holds_is_left_to_spark(tmp_path: Path, name: str, value: int) -> None:
+class SparkAsked(Exception):
+    """As far as there is something to see without a JVM."""
+
+
+class Session:
+    """Records what Spark is asked to read, each by folder and version, up to the changes of a tail."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int | None]] = []
+        self.at: int | None = None
+
+    @property
+    def read(self) -> Session:
+        self.at = None
+        return self
+
+    def format(self, name: str) -> Session:
+        assert name == "delta"
+        return self
+
+    def option(self, name: str, value: int) -> Session:
+        assert name == "versionAsOf"
+        self.at = value
+        return self
+
+    def load(self, path: str) -> Session:
+        self.asked.append((Path(path).name, self.at))
+        if Path(path).name == "changelog":
+            raise SparkAsked
+        return self
+
+    def select(self, *columns: str) -> Session:
+        return self
+
+
+@pytest.mark.parametrize("name", ["changes", "versions", "rows"])
+def test_more_than_the_driver_holds_is_left_to_spark(tmp_path: Path, name: str) -> None:
+    chance = random.Random(1)
     model = Model(tmp_path, "hour")
-    model.change(random.Random(1), HOURS, large=True)
-    model.table.limits = replace(Limits(), **{name: value})
-    with pytest.raises(AttributeError, match="read"):  # there is no session here to ask
-        compact(cast("Any", None), model.table, run_id="test")
+    for _ in range(2):
+        model.change(chance, HOURS, large=True)
+    store, session = model.store, Session()
+    held = {"changes": store.changelog.count(0, 2), "versions": 2, "rows": len(model.rows)}
+    model.table.limits = replace(Limits(), **{name: held[name] - 1})
+    snapshot = store.pin.delta
+    with pytest.raises(SparkAsked):
+        compact(cast("Any", session), model.table, run_id="test")
+    assert session.asked == [("snapshot", snapshot), ("changelog", None)]
+    assert store.cold and store.pin.compacted == 0
+
+    model.table.limits = replace(Limits(), **{name: held[name]})
+    model.compacted()
+    model.check()
