@@ -17,11 +17,24 @@ def test_demo_hands_over(stopped: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path
         return 1
 
     monkeypatch.setattr("headrace.demo.run", run)
-    stopped("demo", "--exit", "--json", str(tmp_path / "f.json"), "--seed", "7", "--rate", "9", code=1)
+    stopped(
+        "demo",
+        "--exit",
+        "--json",
+        str(tmp_path / "f.json"),
+        "--seed",
+        "7",
+        "--rate",
+        "9",
+        "--warm-up",
+        "5",
+        code=1,
+    )
     assert seen == {
         "exit_at_end": True,
         "json_file": tmp_path / "f.json",
         "seed": 7,
         "rate": 9.0,
+        "warm_up": 5.0,
         "seconds": 60.0,
     }
