@@ -204,6 +204,11 @@ class Shop:
         for name in self.project.tables:
             check_changelog(self.path(str(name), "changelog"), self.primary_key(str(name)))
 
+    def check_lock_order(self) -> None:
+        """No thread of any server that has run here took locks out of order."""
+        logs = [path.read_text() for path in self.settings.logs.glob("warehouse.log*")]
+        assert logs and not [line for text in logs for line in text.splitlines() if "lock order: " in line]
+
     def primary_key(self, table: str) -> list[str]:
         key: list[str] = self.client.run(f"DESCRIBE MATERIALIZED TABLE {table}").result["primary_key"]
         return key
@@ -268,4 +273,6 @@ def start_shop(stack: Stack) -> Iterator[Shop]:
     stack.up(only=["warehouse"])
     stack.register_connectors()
     with GatewayClient(stack.settings) as client:
-        yield Shop(stack, client, load_project(stack.settings.project))
+        shop = Shop(stack, client, load_project(stack.settings.project))
+        yield shop
+        shop.check_lock_order()
