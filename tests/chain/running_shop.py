@@ -168,7 +168,7 @@ class Shop:
         statement = self.client.run(f"VERIFY {', '.join(tables)}".strip())
         results = [ParityResult.model_validate(result) for result in statement.result]
         wrong = [r.model_dump(exclude={"frontier"}) for r in results if not r.equal or r.error]
-        assert not wrong
+        assert not wrong, wrong
         compared = {(name, "batch") for name in names}
         compared |= {(name, "source") for name in names if name.startswith("stg.")}
         assert {(r.table, r.against) for r in results} == compared
@@ -194,7 +194,7 @@ class Shop:
                 assert found.rows > 0, table
                 if not found.equal:
                     wrong[table] = found
-        assert not wrong
+        assert not wrong, wrong
 
     def path(self, table: str, part: str) -> Path:
         layer, _, name = table.partition(".")
