@@ -27,7 +27,7 @@ def demo(
     Starts the services, a shop database under live load and all layers; backfills some hours meanwhile;
     proves every table equal. Ends with 1 on any difference.
     """
-    from headrace.demo import run
+    from headrace.demo.demo import run
 
     code = run(
         load_settings(project),

@@ -275,14 +275,14 @@ def check_range(table: Table, labels: LabelRange | None) -> None:
 
 
 def _state(registry: Registry, table: Table) -> TableState:
-    commit = table.store.commit
+    commit, reached = table.store.commit, table.reached
     upstreams = {str(n): u.store for n, u in registry.upstreams(table).items()}
     # Changes that retention has removed, and other upstreams in a new text, are met by the whole query only.
-    seen = all(table.reached.get(n, 0) >= s.changelog.removed for n, s in upstreams.items())
+    seen = all(reached.get(n, 0) >= s.changelog.removed for n, s in upstreams.items())
     return TableState(
         version=commit.version,
-        reached=table.reached,
-        upstreams=registry.versions(table),
+        reached=reached,
+        upstreams={n: s.version for n, s in upstreams.items()},
         continues=seen and commit.template == table.template,
         immutable_before=commit.immutable_before,
         complete_through=commit.complete_through,

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.engine.compaction.compaction import (
-    compact,
-    snapshot_commit,
-    warm_head,
-)
+from headrace.engine.compaction.compaction import compact, snapshot_commit, warm_head
 from headrace.engine.refresh.constraints import check_violations, gathered
 from headrace.engine.refresh.decision import Refresh, candidates, decide, history, recomputing, whole_query
 from headrace.engine.refresh.shadow import compare, due
@@ -31,11 +27,7 @@ from headrace.engine.table.offline_bound import refuse_bounded
 from headrace.engine.table.table import Delta, Registry, Table
 from headrace.errors import NeedsResync
 from headrace.planner.policy.choice import Place
-from headrace.planner.strategies import (
-    Row,
-    Strategy,
-    Weighted,
-)
+from headrace.planner.strategies import Strategy
 from headrace.spec.model import CorrectionPolicy, TableName
 from headrace.store.frames import local
 from headrace.store.live.head import Head
@@ -311,13 +303,13 @@ def _plan_on_spark(work: Work, commit: Commit, strategy: Strategy, persist: Pers
         n: u.store.frame(spark, version=commit.upstreams[str(n)]).select(*u.store.schema.names)
         for n, u in work.upstreams.items()
     }
-    net = isinstance(strategy, Row | Weighted)
+    executor = EXECUTORS[type(strategy)]
     changes = {
-        n: _delta_frame(spark, work.upstreams[n], d, skip_backfill=work.skip, net=net)
+        n: _delta_frame(spark, work.upstreams[n], d, skip_backfill=work.skip, net=executor.net)
         for n, d in work.deltas.items()
         if table.store.version > 0
     }
-    return EXECUTORS[type(strategy)].on_spark(work, strategy, Frames(current, changes), persist)
+    return executor.on_spark(work, strategy, Frames(current, changes), persist)
 
 
 def _delta_frame(
@@ -326,7 +318,7 @@ def _delta_frame(
     """A change as a Spark frame (stored columns and `_kind`), read back from the changelog.
 
     Args:
-        net: one change per key, as ROW needs it.
+        net: one change per key.
     """
     changes = upstream.store.changelog.frame(
         spark, delta.after, delta.through, skip_backfill=skip_backfill, live=True

@@ -16,7 +16,7 @@ def test_demo_hands_over(stopped: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path
         seen.update(options)
         return 1
 
-    monkeypatch.setattr("headrace.demo.run", run)
+    monkeypatch.setattr("headrace.demo.demo.run", run)
     stopped(
         "demo",
         "--exit",
