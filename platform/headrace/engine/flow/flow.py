@@ -256,3 +256,8 @@ class Flow:
         self._tables.pace.ended(begun)
         log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)
         failpoint("flow.before_checkpoint")
+
+
+def flow_of(flows: Iterable[Flow], name: TableName) -> Flow | None:
+    """The flow that advances the table; None where none does."""
+    return next((f for f in list(flows) if any(t.name == name for t in f.tables)), None)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headrace.engine.backfill.backfill import backfill
-from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.ingest.cuts import Cut, CutMissed
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
@@ -212,7 +212,8 @@ class Proof:
 
         A table with another text than its rows rests: all of it is read, and it goes on after that position.
         """
-        flow = next(f for f in self.flows if any(t.name == table.name for t in f.tables))
+        flow = flow_of(self.flows, table.name)
+        assert flow is not None, "a stg table is in one, running or not"
         renewed = table.store.commit.template != table.template
         if table.name not in flow.active and not renewed:
             raise TerminalError(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.engine.backfill.backfill import backfill
+from headrace.engine.flow.flow import flow_of
 from headrace.engine.flow.publication import Publication
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.supervisor.supervisor import Supervisor
@@ -62,7 +63,7 @@ class Bounds:
     def _paused(self, table: Table) -> Iterator[None]:
         """The table neither streams nor refreshes meanwhile."""
         supervisor = self.supervisor
-        flow = next((f for f in supervisor.flows if table in f.tables), None)
+        flow = flow_of(supervisor.flows, table.name)
         with supervisor.arranging:
             if table.name in supervisor.admission.paused:
                 raise TransientError(f"`{table.name}` is being computed. Next: the same statement, later")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.flow import flow_of
 from headrace.engine.statements.rewind import Rewind
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.table import Table
@@ -16,23 +16,20 @@ from headrace.sources.topics import Topics
 def supervised(supervisor: Supervisor, topics: Topics, run_id: str) -> Rewind:
     """A rewind of tables that a supervisor runs."""
 
-    def flow_of(table: Table) -> Flow | None:
-        return next((f for f in supervisor.flows if table in f.tables), None)
-
     def suspend(table: Table) -> bool:
         with supervisor.arranging:  # a failed table may be on its way back
             ran = supervisor.catalog.desired(table.name) == "RUNNING"
             supervisor.catalog.set_desired(table.name, "SUSPENDED")
-            supervisor.suspend(flow_of(table), table)
+            supervisor.suspend(flow_of(supervisor.flows, table.name), table)
             return ran
 
     def resume(table: Table) -> None:
         supervisor.catalog.set_desired(table.name, "RUNNING")
-        supervisor.resume(flow_of(table), table)
+        supervisor.resume(flow_of(supervisor.flows, table.name), table)
 
     @contextmanager
     def paused(table: Table) -> Iterator[None]:
-        flow = flow_of(table)
+        flow = flow_of(supervisor.flows, table.name)
         with ExitStack() as held:
             if flow is not None:
                 held.enter_context(flow.paused())

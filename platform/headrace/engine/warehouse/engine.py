@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from headrace.catalog import Catalog
 from headrace.engine.flow.arrangement import Arrangement
-from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.flow.publication import Publication
 from headrace.engine.flow.rejoin import CatchUp
 from headrace.engine.partitions.completion import PartitionCompletion
@@ -73,7 +73,7 @@ class Engine:
 
     def flow(self, name: TableName) -> Flow | None:
         """The flow that advances the table; None where none does."""
-        return next((f for f in list(self.flows) if any(t.name == name for t in f.tables)), None)
+        return flow_of(self.flows, name)
 
     def resume(self, table: Table) -> None:
         """Let the table go on. Raises what keeps it out."""
