@@ -58,7 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The warehouse server's own Spark configuration, without its Spark Connect endpoint."""
-    from headrace.engine.spark import class_archive
+    from headrace.engine.spark import aot_cache
     from headrace.engine.spark.session import build_session
     from headrace.services import runtime
     from headrace.settings import Settings
@@ -68,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     settings.state.mkdir()
     runtime.ensure(settings.home)
     if pytestconfig.getoption("--long"):  # as before a server starts
-        class_archive.renew(settings, print)
+        aot_cache.renew(settings, print)
     session = build_session(settings, connect=False)
     session.sparkContext.setLogLevel("ERROR")
     yield session

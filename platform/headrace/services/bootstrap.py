@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,16 +35,14 @@ def main(stamp: str, stage: str) -> int:
             _say("another process is setting up; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            if stage == "everything" and not _done("everything", stamp):
-                _need_java()
             if not _done("packages", stamp):
                 _virtual_environment()
                 _packages()
                 _stamp("packages").write_text(stamp)
             if stage == "everything" and not _done("everything", stamp):
                 _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
-                _say("making a class data archive, with which the warehouse starts faster")
-                _run("the class data archive", [PYTHON, "-m", "headrace.engine.spark.class_archive"])
+                _say("making an ahead-of-time cache of classes, with which the warehouse starts faster")
+                _run("the ahead-of-time cache", [PYTHON, "-m", "headrace.engine.spark.aot_cache"])
                 _stamp("everything").write_text(stamp)
         except SetupFailed as error:
             print(f"headrace: {error}", file=sys.stderr)
@@ -59,17 +56,6 @@ def _stamp(stage: str) -> Path:
 
 def _done(stage: str, stamp: str) -> bool:
     return _stamp(stage).is_file() and _stamp(stage).read_text() == stamp and PYTHON.exists()
-
-
-def _need_java() -> None:
-    """Only that there is one: its version is checked, with the same advice, once headrace is installed."""
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which(f"{home}/bin/java" if home else "java") is None:
-        place = f"JAVA_HOME={home}" if home else "the PATH"
-        raise SetupFailed(
-            f"no Java in {place}: install Java 17 or newer (Debian, Ubuntu: apt install "
-            "openjdk-17-jre-headless; macOS: brew install openjdk@17), then run the command again"
-        )
 
 
 def _virtual_environment() -> None:

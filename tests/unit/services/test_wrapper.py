@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,14 +55,6 @@ def test_without_python_it_says_what_to_install(clone: Path, tools: Path) -> Non
     done = run(clone, tools, "demo")
     assert done.returncode == 1
     assert "no Python from 3.11 to 3.13 on the PATH: install one" in done.stderr
-
-
-def test_without_java_it_says_what_to_install_before_anything_is_fetched(clone: Path, tools: Path) -> None:
-    (tools / "python3.12").symlink_to(Path(sys.executable).resolve())
-    done = run(clone, tools, "demo")
-    assert done.returncode == 1
-    assert "no Java in the PATH: install Java 17 or newer" in done.stderr
-    assert not (clone / ".venv").exists()
 
 
 def test_once_set_up_it_hands_over_at_once(clone: Path, tools: Path) -> None:

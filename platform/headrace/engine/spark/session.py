@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from headrace.engine.spark import class_archive
+from headrace.engine.spark import aot_cache
+from headrace.java import find_java, launcher_home
 from headrace.settings import Settings
 from headrace.store.frames import LOCAL_BYTES
 
@@ -27,11 +30,13 @@ _SAME_VALUES = {
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
 }
 
-# Small batches: planning and code generation cost more than the rows.
+# Small batches: planning and code generation cost more than the rows. What is generated is compiled twice, by
+# Janino and then by the JVM, for each micro-batch anew.
 _FLOW = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.files.minPartitionNum": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
@@ -51,6 +56,16 @@ _BATCH = {
 }
 
 
+# Java's sweeper throws compiled code away that a quiet minute has not used, and compiles it again.
+_JVM = (
+    "-Xss4m",  # stopping a running streaming query recurses deeper than the default stack
+    "-XX:+UseParallelGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-UseCodeCacheFlushing",
+    "-XX:ReservedCodeCacheSize=512m",
+)
+
+
 def build_session(
     settings: Settings, *, connect: bool = True, java_options: str | None = None
 ) -> SparkSession:
@@ -58,19 +73,18 @@ def build_session(
 
     Args:
         connect: also serve Spark Connect on `settings.spark_connect_port`, loopback only.
-        java_options: more options for the JVM. Default: those that read the class data archive.
+        java_options: more options for the JVM. Default: those that read the ahead-of-time cache.
     """
     from pyspark.sql import SparkSession
 
     jars = sorted(settings.jars("spark").glob("*.jar"))
-    more = class_archive.options(settings) if java_options is None else java_options
+    more = aot_cache.options(settings) if java_options is None else java_options
     conf = {
         "spark.jars": ",".join(map(str, jars)),
-        # Only what is on the class path from the start comes out of a class data archive.
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, class_archive.beside_spark(jars))),
+        # Only what is on the class path from the start comes out of the cache.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, aot_cache.beside_spark(jars))),
         "spark.driver.memory": settings.driver_memory,
-        # Stopping a running streaming query recurses deeper than the default stack.
-        "spark.driver.extraJavaOptions": f"-Xss4m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError {more}",
+        "spark.driver.extraJavaOptions": " ".join([*_JVM, more]),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalogImplementation": "in-memory",
@@ -115,9 +129,25 @@ def build_session(
     builder = SparkSession.builder.appName("headrace").master(settings.spark_master)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _environment(JAVA_HOME=str(launcher_home(find_java(), settings.state))):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """These variables set while the block lasts: what is started later finds what the user set."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def use_pool(spark: SparkSession, pool: Literal["flow", "trailing", "batch"]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.engine.spark.class_archive import archive, beside_spark
+from headrace.engine.spark.aot_cache import beside_spark, cache
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
-def test_the_jvm_reads_the_archive_that_was_made_for_it(spark: SparkSession) -> None:
-    made = archive(Settings(project=ROOT))
+def test_the_jvm_reads_the_cache_that_was_made_for_it(spark: SparkSession) -> None:
+    made = cache(Settings(project=ROOT))
     assert made.is_file()
     mapped = Path(f"/proc/{spark._jvm.ProcessHandle.current().pid()}/maps").read_text()
     assert str(made) in mapped

@@ -1,8 +1,9 @@
-"""A class data archive (JEP 350) for the warehouse's JVM: Spark's classes, read and verified once.
+"""An ahead-of-time cache for the warehouse's JVM: Spark's classes, linked once, and which methods are hot.
 
-Made when a checkout is set up, by a run that does a little of everything that the server does, and again
-where the stack starts with another Java or other jars. The JVM checks itself that the archive fits it and its
-class path; where it does not, it starts without.
+JEP 483, 514 and 515, so it takes Java 25; an older one starts without. Made when a checkout is set up, by a
+training run that does a little of everything that the server does, and again where the stack starts with
+another Java or other jars. The JVM checks itself that the cache fits it and its class path, and else starts
+without.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ from headrace.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+OLDEST = 25
+"""The Java that makes a cache in one run, with the profiles of its methods."""
+
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""The JVM warns on stdout of each class that an archive cannot hold, and of an archive that does not fit."""
+"""The JVM warns on stdout of each class that a cache cannot hold, and of a cache that does not fit."""
 
 
-def archive(settings: Settings) -> Path:
-    """Where the archive for these jars and this Java lies, or would."""
+def cache(settings: Settings) -> Path:
+    """Where the cache for these jars and this Java lies, or would."""
     java = find_java().binary.resolve()
     own = _spark_jars()
     parts = [str(java), str(java.stat().st_mtime_ns)]
     for folder in (own, settings.jars("spark")):
         parts += [f"{jar.name} {jar.stat().st_mtime_ns}" for jar in sorted(folder.glob("*.jar"))]
-    return settings.home / "classes" / f"{_digest(str(own))}-{_digest('|'.join(parts))}.jsa"
+    return settings.home / "classes" / f"{_digest(str(own))}-{_digest('|'.join(parts))}.aot"
 
 
 def _digest(text: str) -> str:
@@ -60,23 +64,23 @@ def _library(jar: Path) -> str:
 
 
 def options(settings: Settings) -> str:
-    """Options for a JVM that reads the archive; none where there is no archive."""
-    found = archive(settings)
-    return f"-XX:SharedArchiveFile={found} {QUIET}" if found.is_file() else ""
+    """Options for a JVM that reads the cache; none where there is no cache."""
+    found = cache(settings)
+    return f"-XX:AOTCache={found} {QUIET}" if found.is_file() else ""
 
 
 def renew(settings: Settings, report: Callable[[str], None]) -> None:
-    """Make the archive, in a process of its own, where there is none for this Java and these jars.
+    """Make the cache, in a process of its own, where there is none for this Java and these jars.
 
     A set-up that could not make one is not repeated here.
 
     Args:
         report: is told when it begins.
     """
-    wanted = archive(settings)
-    if wanted.is_file() or _log(wanted).is_file():
+    wanted = cache(settings)
+    if wanted.is_file() or _log(wanted).is_file() or find_java().version < OLDEST:
         return
-    report("making a class data archive for this Java and these jars, with which it starts faster")
+    report("making an ahead-of-time cache for this Java and these jars, with which it starts faster")
     home = {"HEADRACE_HOME": str(settings.home)}
     subprocess.run(
         [sys.executable, "-m", __spec__.name], env=os.environ | home, cwd=settings.project, check=False
@@ -84,14 +88,14 @@ def renew(settings: Settings, report: Callable[[str], None]) -> None:
 
 
 def _log(wanted: Path) -> Path:
-    """What the JVM that made this archive, or failed to, has printed."""
+    """What the JVM that made this cache, or failed to, has printed."""
     return wanted.with_suffix(".log")
 
 
 def ensure(settings: Settings) -> None:
-    """Make the archive where it is missing. Runs a JVM of its own, so no session may be there yet."""
-    wanted = archive(settings)
-    if wanted.is_file():
+    """Make the cache where it is missing. Runs a JVM of its own, so no session may be there yet."""
+    wanted = cache(settings)
+    if wanted.is_file() or find_java().version < OLDEST:
         return
     with tempfile.TemporaryDirectory(prefix="making-", dir=wanted.parent) as made:
         folder = Path(made)
@@ -109,14 +113,14 @@ def _run(settings: Settings, target: Path) -> None:
 
     settings.state.mkdir()
     settings = settings.model_copy(update={"spark_connect_port": 0, "driver_memory": "1g"})
-    session = build_session(settings, java_options=f"-XX:ArchiveClassesAtExit={target} {QUIET}")
+    session = build_session(settings, java_options=f"-XX:AOTCacheOutput={target} {QUIET}")
     gateway = session.sparkContext._gateway
     assert gateway is not None
     for place, spark in enumerate((flow_session(session), batch_session(session))):
         _exercise(spark, settings.data / str(place))
     session.stop()
     gateway.shutdown()
-    gateway.proc.stdin.close()  # the JVM ends, and writes the archive
+    gateway.proc.stdin.close()  # the JVM ends, and another writes the cache
     gateway.proc.wait()
 
 
@@ -156,9 +160,9 @@ def _exercise(spark: SparkSession, folder: Path) -> None:
 
 
 def main() -> int:
-    """Make the archive of this checkout. It is for speed alone: a failure is told and forgiven."""
+    """Make the cache of this checkout. It is for speed alone: a failure is told and forgiven."""
     settings = Settings.load(Path.cwd())
-    log = _log(archive(settings))
+    log = _log(cache(settings))
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _output_to(log):
@@ -166,7 +170,8 @@ def main() -> int:
     except Exception as error:
         why = str(error).strip().split("\n")[0]
         print(
-            f"headrace: the warehouse will start without a class data archive: {why} ({log})", file=sys.stderr
+            f"headrace: the warehouse will start without an ahead-of-time cache: {why} ({log})",
+            file=sys.stderr,
         )
     return 0
 

@@ -1,4 +1,4 @@
-"""When a class data archive is made outside the set-up."""
+"""When an ahead-of-time cache is made outside the set-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.engine.spark import class_archive
+from headrace.engine.spark import aot_cache
 from headrace.settings import Settings
 
 
@@ -25,30 +25,30 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     def run(command: list[str], *, env: dict[str, str], **_: object) -> None:
         found.append([*command, env["HEADRACE_HOME"]])
 
-    monkeypatch.setattr(class_archive, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(aot_cache, "subprocess", SimpleNamespace(run=run))
     return found
 
 
-def test_another_java_gets_its_archive_when_the_stack_starts(
+def test_another_java_gets_its_cache_when_the_stack_starts(
     settings: Settings, runs: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = class_archive.archive(settings)
+    made = aot_cache.cache(settings)
     made.parent.mkdir(parents=True)
     made.touch()
     told: list[str] = []
-    class_archive.renew(settings, told.append)
+    aot_cache.renew(settings, told.append)
     assert (runs, told) == ([], [])
-    monkeypatch.setattr(class_archive, "archive", lambda settings: made.with_stem("of-another-java"))
-    class_archive.renew(settings, told.append)
-    assert runs == [[sys.executable, "-m", "headrace.engine.spark.class_archive", str(settings.home)]]
+    monkeypatch.setattr(aot_cache, "cache", lambda settings: made.with_stem("of-another-java"))
+    aot_cache.renew(settings, told.append)
+    assert runs == [[sys.executable, "-m", "headrace.engine.spark.aot_cache", str(settings.home)]]
     assert len(told) == 1
 
 
 def test_what_failed_at_the_set_up_is_not_tried_at_every_start(
     settings: Settings, runs: list[list[str]]
 ) -> None:
-    log = class_archive.archive(settings).with_suffix(".log")
+    log = aot_cache.cache(settings).with_suffix(".log")
     log.parent.mkdir(parents=True)
     log.touch()
-    class_archive.renew(settings, pytest.fail)
+    aot_cache.renew(settings, pytest.fail)
     assert runs == []
