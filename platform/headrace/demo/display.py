@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from headrace.demo.freshness import TableFreshness
 from headrace.demo.report import Report
 from headrace.results import DifferingRow
 
@@ -80,10 +81,20 @@ class Display:
         self.console.print(escape(text), soft_wrap=True)
 
     def summary(self, report: Report, dagster_url: str) -> None:
-        """Rows and parity per table, then the figures of the run."""
+        """Rows, parity and freshness per table, then the figures of the run."""
         tables = Table(title=None, box=None, pad_edge=False, header_style="bold")
-        for column in ("table", "rows", "= batch", "= source", "= PostgreSQL's own"):
-            tables.add_column(column, justify="right" if column == "rows" else "left", no_wrap=True)
+        for column in (
+            "table",
+            "rows",
+            "= batch",
+            "= source",
+            "= PostgreSQL's own",
+            "declared",
+            "p50",
+            "p90",
+        ):
+            left = column == "table" or column.startswith("=")
+            tables.add_column(column, justify="left" if left else "right", no_wrap=True)
         for name, figures in report.tables.items():
             tables.add_row(
                 name,
@@ -91,6 +102,7 @@ class Display:
                 _mark(figures.parity),
                 _mark(figures.source_parity),
                 _mark(report.postgres.get(name)),
+                *_kept(report.kept.get(name)),
             )
         self.console.print()
         self.console.print(tables)
@@ -104,6 +116,13 @@ def _mark(equal: bool | None) -> str:
     return "" if equal is None else "[green]equal[/]" if equal else "[red]DIFFERS[/]"
 
 
+def _kept(kept: TableFreshness | None) -> tuple[str, str, str]:
+    if kept is None:
+        return "", "", ""
+    p90 = f"{kept.p90:.1f} s"
+    return f"{kept.declared:g} s", f"{kept.p50:.1f} s", f"[red]{p90}[/]" if kept.missed else p90
+
+
 def _figures(report: Report) -> Iterator[tuple[str, str]]:
     if (f := report.freshness) is not None:
         yield (
@@ -111,6 +130,9 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
             f"p50 {f.p50:.2f} s, p90 {f.p90:.2f} s, p99 {f.p99:.2f} s (commit → live read of "
             f"dws.user_hour, {f.samples} samples, {f.min:.2f}–{f.max:.2f} s)",
         )
+    if report.first_minutes:
+        minutes = "; ".join(f"p50 {m.p50:.2f} s, p90 {m.p90:.2f} s" for m in report.first_minutes)
+        yield "first minutes of load", minutes
     if (b := report.backfill) is not None:
         yield (
             "backfill",

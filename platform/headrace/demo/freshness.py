@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from headrace.errors import TerminalError, TransientError
 from headrace.percentile import percentile
+from headrace.results import TableStatus
 
 
 class Freshness(BaseModel):
@@ -44,6 +45,46 @@ def delays(ticks: Sequence[tuple[int, float]], reads: Sequence[tuple[int, float]
             visible, at = following
         found[tick] = at - committed
     return found
+
+
+def by_minute(
+    ticks: Sequence[tuple[int, float]], reads: Sequence[tuple[int, float]], minutes: int
+) -> list[Freshness]:
+    """Of each of the first minutes since the first tick, as long as there are any ticks in it.
+
+    Args:
+        ticks, reads: as for `delays`.
+    """
+    seen = delays(ticks, reads)
+    begun = ticks[0][1] if ticks else 0.0
+    found = []
+    for minute in range(minutes):
+        own = [t for t, at in ticks if minute * 60 <= at - begun < (minute + 1) * 60]
+        if (summary := summarize([seen[t] for t in own if t in seen])) is None:
+            break
+        found.append(summary)
+    return found
+
+
+class TableFreshness(BaseModel):
+    """What one table declares, or the tightest that reads it, and what it kept in the last minute of load."""
+
+    declared: float
+    p50: float
+    p90: float
+
+    @property
+    def missed(self) -> bool:
+        return self.p90 > self.declared
+
+
+def of_tables(statuses: Sequence[TableStatus]) -> dict[str, TableFreshness]:
+    """Of every table that has a freshness to keep and got changes."""
+    return {
+        s.table: TableFreshness(declared=s.freshness_to_keep, p50=s.measured_p50, p90=s.measured_p90)
+        for s in statuses
+        if s.freshness_to_keep is not None and s.measured_p50 is not None and s.measured_p90 is not None
+    }
 
 
 def summarize(values: Sequence[float]) -> Freshness | None:

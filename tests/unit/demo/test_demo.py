@@ -17,7 +17,7 @@ from rich.console import Console
 
 from headrace.demo import demo
 from headrace.demo.display import Display
-from headrace.demo.freshness import Freshness
+from headrace.demo.freshness import Freshness, TableFreshness
 from headrace.demo.memory import resident_bytes
 from headrace.demo.report import BackfillFigures, Report, TableFigures
 from headrace.demo.stage import Stage
@@ -74,10 +74,29 @@ def test_all_equal_is_ok() -> None:
         {"snapshot_equal": {"dws.user_hour": False}},
         {"freshness": None},
         {"backfill": None},
+        {"kept": {"dws.a": TableFreshness(declared=10, p50=2, p90=10.1)}},
     ],
 )
 def test_any_difference_and_anything_not_reached_is_not_ok(changes: dict[str, object]) -> None:
     assert not verdict(**changes)
+
+
+def test_a_missed_freshness_is_told_with_what_was_declared(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def late(report: Report) -> None:
+        complete(report)
+        report.first_minutes = [FRESHNESS]
+        report.kept = {
+            "stg.orders": TableFreshness(declared=10, p50=1, p90=10),
+            "dws.user_hour": TableFreshness(declared=10, p50=2, p90=12.34),
+        }
+
+    assert play(settings, monkeypatch, late) == 1
+    shown = capsys.readouterr().out
+    assert "dws.user_hour missed its freshness: p90 12.3 s in the last minute of load, declared 10 s" in shown
+    assert "stg.orders missed" not in shown
+    assert "first minutes of load p50 1.50 s, p90 2.00 s" in shown
 
 
 class FakeStack:

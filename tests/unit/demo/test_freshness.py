@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
-from headrace.demo.freshness import FreshnessProbe, delays, summarize
+from headrace.demo.freshness import FreshnessProbe, TableFreshness, by_minute, delays, of_tables, summarize
 from headrace.errors import TerminalError, TransientError
 from headrace.percentile import percentile
+from headrace.results import TableStatus
 
 
 def test_a_tick_counts_from_its_commit_to_the_first_read_that_shows_it_or_a_later_one() -> None:
@@ -17,6 +18,44 @@ def test_a_tick_counts_from_its_commit_to_the_first_read_that_shows_it_or_a_late
 
 def test_a_read_that_ended_before_the_commit_shows_nothing_of_it() -> None:
     assert delays([(5, 10.0)], [(7, 9.0), (7, 10.5)]) == {5: 0.5}
+
+
+def test_each_of_the_first_minutes_is_summarized_alone() -> None:
+    ticks = [(1, 100.0), (2, 159.0), (3, 161.0), (4, 221.0)]
+    reads = [(1, 130.0), (2, 160.0), (3, 163.0), (4, 222.5)]
+    minutes = by_minute(ticks, reads, 2)
+    assert [(m.samples, m.min, m.max) for m in minutes] == [(2, 1.0, 30.0), (1, 2.0, 2.0)]
+    assert by_minute([], reads, 3) == []
+
+
+def status(table: str, keep: float | None, p50: float | None, p90: float | None) -> TableStatus:
+    return TableStatus(
+        table=table,
+        mode="CONTINUOUS",
+        state="RUNNING",
+        strategy="ROW",
+        declared_freshness=None,
+        measured_freshness=None,
+        freshness_to_keep=keep,
+        measured_p50=p50,
+        measured_p90=p90,
+    )
+
+
+def test_tables_without_a_freshness_or_changes_missed_nothing() -> None:
+    found = of_tables(
+        [
+            status("a", 10, 1, 10),
+            status("b", 10, 2, 10.5),
+            status("c", None, 1, 99),
+            status("d", 5, None, None),
+        ]
+    )
+    assert found == {
+        "a": TableFreshness(declared=10, p50=1, p90=10),
+        "b": TableFreshness(declared=10, p50=2, p90=10.5),
+    }
+    assert [table for table, kept in found.items() if kept.missed] == ["b"]
 
 
 @pytest.mark.parametrize(("ticks", "reads"), [([], [(1, 1.0)]), ([(1, 1.0)], []), ([(2, 1.0)], [(1, 2.0)])])
