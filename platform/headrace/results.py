@@ -52,6 +52,16 @@ class TableStatus(BaseModel):
     late_changes: int = Field(default=0, description="changes of complete partitions let be, by policy")
 
 
+class JvmStatus(BaseModel):
+    """What the warehouse server's JVM has done since it started. Micro-batches should compile nothing."""
+
+    java: str
+    processor_seconds: float = Field(description="of all its threads")
+    compiler_seconds: float = Field(description="elapsed in the JVM's own compilers, added up")
+    classes_generated: int = Field(description="by Spark, for expressions, and compiled")
+    micro_batches: int = Field(description="of all flows")
+
+
 class CompletePartition(BaseModel):
     """One line of `SHOW PARTITIONS`."""
 

@@ -66,6 +66,7 @@ def test_the_demo_ends_with_every_table_proven_and_stops_what_it_started(setting
     assert set(oracle.TABLES) == {name for name in tables if name.startswith("dws.")}
     assert report.snapshot_equal == {WATCHED: True}
 
+    assert report.compiler is not None and report.compiler.micro_batches > 0 and report.compiler.share > 0
     assert report.load is not None and report.load.changes >= 20
     assert report.freshness is not None and report.freshness.samples > 0
     assert 0 < report.freshness.min <= report.freshness.p50 <= report.freshness.p99

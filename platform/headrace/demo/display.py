@@ -142,6 +142,12 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         )
     if (load := report.load) is not None:
         yield "load", f"{load.changes:,} row changes in {load.seconds:.0f} s"
+    if (c := report.compiler) is not None:
+        yield (
+            "compiled meanwhile",
+            f"{c.classes} classes of expressions in {c.micro_batches} micro-batches and a backfill, "
+            f"Java's compilers {100 * c.share:.0f} % of the JVM's time",
+        )
     if report.snapshot_seconds is not None:
         yield "first snapshot", f"{report.snapshot_seconds:.0f} s"
     for name, equal in report.snapshot_equal.items():

@@ -8,7 +8,7 @@ from headrace.demo.backfill import backfill
 from headrace.demo.display import Say
 from headrace.demo.freshness import FreshnessProbe, by_minute, delays, of_tables, summarize
 from headrace.demo.load import LoadGenerator
-from headrace.demo.report import LoadFigures
+from headrace.demo.report import CompilerFigures, LoadFigures
 from headrace.demo.stage import WATCHED, Stage
 from headrace.demo.start import wait_until_caught_up
 from headrace.demo.waiting import wait_for
@@ -31,10 +31,13 @@ def load_and_measure(stage: Stage, *, warm_up: float, seconds: float) -> None:
             with display.step(
                 "load", f"Load of {report.rate:.0f} changes a second, freshness measured"
             ) as say:
+                jvm = stage.client.jvm()
                 _pass(probe, load, seconds / 3, say)
                 report.backfill = backfill(stage, probe, load, say)
                 _pass(probe, load, max(AFTER_BACKFILL_SECONDS, warm + seconds - time.monotonic()), say)
                 report.kept = of_tables(stage.client.status())
+                if jvm is not None and (now := stage.client.jvm()) is not None:
+                    report.compiler = CompilerFigures.between(jvm, now)
                 load.stop()
                 say(f"{load.changes:,} row changes")
             report.load = LoadFigures(

@@ -70,6 +70,10 @@ def create_app(service: Service, *, token: str) -> FastAPI:
     def status() -> Any:
         return JSONResponse(encode(service.status()))
 
+    @app.get("/jvm", dependencies=guarded)
+    def jvm() -> Any:
+        return JSONResponse(encode(service.jvm()))
+
     @app.post("/statements", dependencies=guarded, status_code=202)
     def submit(submission: Submission) -> Any:
         return encode(service.submit(submission.sql))

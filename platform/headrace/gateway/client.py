@@ -11,7 +11,7 @@ import httpx
 
 from headrace.errors import Cancelled, HeadraceError, TerminalError
 from headrace.gateway.errors import NotReachable, StatementFailed, StatementInterrupted, StatementRefused
-from headrace.results import ChangePage, Statement, TableStatus, WorkflowStatus
+from headrace.results import ChangePage, JvmStatus, Statement, TableStatus, WorkflowStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,6 +131,11 @@ class GatewayClient:
     def status(self) -> list[TableStatus]:
         """Every table's status."""
         return [TableStatus.model_validate(s) for s in self._json("GET", "/status")]
+
+    def jvm(self) -> JvmStatus | None:
+        """What the warehouse's JVM has spent; None before its sources were found."""
+        found = self._json("GET", "/jvm")
+        return None if found is None else JvmStatus.model_validate(found)
 
     def health(self) -> dict[str, Any]:
         """`{"state": "starting" | "ready" | "failed" | "stopping", "error": …}`; needs no token."""

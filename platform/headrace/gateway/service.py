@@ -14,7 +14,7 @@ from headrace.gateway.parser import parse
 from headrace.gateway.rows import ResultRows
 from headrace.gateway.statements import ParsedStatement
 from headrace.progress import Progress
-from headrace.results import Statement, TableStatus
+from headrace.results import JvmStatus, Statement, TableStatus
 
 if TYPE_CHECKING:
     from headrace.spec import Project
@@ -89,6 +89,10 @@ class Service:
     def status(self) -> list[TableStatus]:
         """Every table's status."""
         return self._ready().status()
+
+    def jvm(self) -> JvmStatus | None:
+        """What the warehouse's JVM has spent; None before its sources were found."""
+        return self._ready().jvm()
 
     def _execute(self, parsed: ParsedStatement, progress: Progress) -> Outcome:
         return execute(self._ready(), parsed, progress)

@@ -29,6 +29,7 @@ from headrace.results import (
     ConstraintResult,
     Explanation,
     ImmutableResult,
+    JvmStatus,
     LoadResult,
     ParityResult,
     RefreshDecision,
@@ -111,6 +112,11 @@ class FakeWarehouse:
                 version=7,
             )
         ]
+
+    def jvm(self) -> JvmStatus | None:
+        return JvmStatus(
+            java="25", processor_seconds=9.5, compiler_seconds=2, classes_generated=3, micro_batches=4
+        )
 
     def explain(self, table: str, *, history: bool = False) -> Explanation:
         return Explanation(

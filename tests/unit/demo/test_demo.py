@@ -19,10 +19,10 @@ from headrace.demo import demo
 from headrace.demo.display import Display
 from headrace.demo.freshness import Freshness, TableFreshness
 from headrace.demo.memory import resident_bytes
-from headrace.demo.report import BackfillFigures, Report, TableFigures
+from headrace.demo.report import BackfillFigures, CompilerFigures, Report, TableFigures
 from headrace.demo.stage import Stage
 from headrace.errors import TerminalError
-from headrace.results import DifferingRow
+from headrace.results import DifferingRow, JvmStatus
 from headrace.settings import Settings
 
 FRESHNESS = Freshness(p50=1.5, p90=2, p99=3, min=1, max=3, samples=120)
@@ -97,6 +97,20 @@ def test_a_missed_freshness_is_told_with_what_was_declared(
     assert "dws.user_hour missed its freshness: p90 12.3 s in the last minute of load, declared 10 s" in shown
     assert "stg.orders missed" not in shown
     assert "first minutes of load p50 1.50 s, p90 2.00 s" in shown
+
+
+def test_what_was_compiled_is_what_came_between_two_looks() -> None:
+    def look(spent: float, compiling: float, classes: int, batches: int) -> JvmStatus:
+        return JvmStatus(
+            java="25",
+            processor_seconds=spent,
+            compiler_seconds=compiling,
+            classes_generated=classes,
+            micro_batches=batches,
+        )
+
+    found = CompilerFigures.between(look(100, 30, 50, 7), look(160, 33, 52, 27))
+    assert found == CompilerFigures(classes=2, micro_batches=20, share=0.05)
 
 
 class FakeStack:

@@ -51,6 +51,7 @@ def call(gateway: Gateway, method: str, path: str, **arguments: object) -> httpx
     ("method", "path"),
     [
         ("GET", "/status"),
+        ("GET", "/jvm"),
         ("POST", "/statements"),
         ("GET", "/statements"),
         ("GET", "/statements/x"),
@@ -149,6 +150,8 @@ def test_answers_of_the_other_statements(client: GatewayClient, gateway: Gateway
     assert client.run("SHOW DEAD LETTERS").result == [{"table": "stg.users", "offset": 3, "payload": "ff"}]
     assert client.run("SHOW DEAD LETTERS stg.orders").result == []
     assert [s.table for s in client.status()] == ["stg.orders"]
+    jvm = client.jvm()
+    assert jvm is not None and (jvm.classes_generated, jvm.micro_batches) == (3, 4)
     assert client.health() == {"state": "ready", "error": None}
 
 

@@ -14,7 +14,7 @@ from headrace.cli._shared.output import cell, duration, note, print_columns, pri
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace.results import TableStatus
+    from headrace.results import JvmStatus, TableStatus
     from headrace.services.status import ServiceStatus
     from headrace.settings import Settings
 
@@ -46,6 +46,7 @@ class _Overview:
     services: list[ServiceStatus]
     tables: list[TableStatus] | None
     error: str | None
+    jvm: JvmStatus | None
 
     @property
     def well(self) -> bool:
@@ -58,6 +59,7 @@ class _Overview:
             "services": [service.model_dump() for service in self.services],
             "tables": self.tables and [table.model_dump() for table in self.tables],
             "error": self.error,
+            "jvm": self.jvm and self.jvm.model_dump(),
         }
 
 
@@ -68,12 +70,12 @@ def _look(settings: Settings) -> _Overview:
 
     with ThreadPoolExecutor(max_workers=1) as pool, GatewayClient(settings, timeout=15) as client:
         services = pool.submit(Stack(settings).status)
-        tables, error = None, None
+        tables, error, jvm = None, None, None
         try:
-            tables = client.status()
+            tables, jvm = client.status(), client.jvm()
         except HeadraceError as e:
             error = str(e)
-        return _Overview(str(settings.project), services.result(), tables, error)
+        return _Overview(str(settings.project), services.result(), tables, error, jvm)
 
 
 def _show(seen: _Overview) -> None:

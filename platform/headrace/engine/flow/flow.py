@@ -117,6 +117,11 @@ class Flow:
         markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in self.sources}
         return [*(s.topic for s in self.sources), *sorted(markers), *self._micro_batch.gate.topics]
 
+    @property
+    def micro_batches(self) -> int:
+        """How many it has made."""
+        return self._micro_batch.steps
+
     def failure(self) -> str | None:
         """Why the streaming query itself ended, or None while it runs."""
         if self._query is None or self._query.isActive:

@@ -33,6 +33,7 @@ class MicroBatch:
         read_to: the cut up to which they are read; the gate holds what lies between.
         loading: topics whose tables are read for the first time. Derived tables wait.
         took: messages and seconds of the newest step.
+        steps: how many there were.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class MicroBatch:
         self.read_to: Offsets = {}
         self.loading: set[str] = set()
         self.took: tuple[int, float] | None = None
+        self.steps = 0
         self._sessions = sessions
         self._bootstrap = bootstrap
         self._dead_letters = dead_letters
@@ -83,6 +85,7 @@ class MicroBatch:
             self._large(ends, batch_id)
             self._time.large(self.tables.all, self.tables.active, whole=whole)
         self.position = ends
+        self.steps += 1
         self.took = read, time.monotonic() - begun
 
     def admit_late(self) -> None:

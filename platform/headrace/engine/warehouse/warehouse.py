@@ -9,6 +9,7 @@ from headrace.catalog import Catalog
 from headrace.engine.backfill.backfill import check_range
 from headrace.engine.read import changes, views
 from headrace.engine.spark.job_group import JobGroup
+from headrace.engine.spark.jvm import jvm_status
 from headrace.engine.statements.alter import alter
 from headrace.engine.statements.apply import Apply
 from headrace.engine.statements.blue_green import Green
@@ -31,6 +32,7 @@ from headrace.results import (
     ConstraintResult,
     Explanation,
     ImmutableResult,
+    JvmStatus,
     LoadResult,
     ParityResult,
     RefreshResult,
@@ -279,6 +281,13 @@ class Warehouse:
         ends = status.topic_ends(engine.topics, engine.registry)
         known = summaries(self._catalog.completions)
         return [self._status(table, ends, known) for table in engine.registry]
+
+    def jvm(self) -> JvmStatus | None:
+        """What the JVM has spent; None before its sources were found."""
+        if not self._lifecycle.up:
+            return None
+        engine = self._engine()
+        return jvm_status(engine.sessions.batch, sum(flow.micro_batches for flow in engine.flows))
 
     def explain(self, table: str, *, history: bool = False) -> Explanation:
         """Mode and strategy, and why; with `history` the decisions of past refreshes, newest first."""
