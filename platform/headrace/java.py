@@ -21,6 +21,8 @@ class Java:
     binary: Path
     home: Path
     version: int
+    packaged: bool = False
+    """It is no part of the system, and knows nothing of what the system is set up to trust."""
 
 
 def find_java() -> Java:
@@ -29,7 +31,8 @@ def find_java() -> Java:
     Raises:
         TerminalError: there is none, or it is too old; names what to install.
     """
-    home = os.environ.get("JAVA_HOME") or _packaged()
+    own = os.environ.get("JAVA_HOME")
+    home = own or _packaged()
     binary = shutil.which(Path(home) / "bin" / "java") if home else shutil.which("java")
     where = f"`JAVA_HOME={home}`" if home else "the PATH"
     if binary is None:
@@ -44,7 +47,8 @@ def find_java() -> Java:
         raise TerminalError(f"`{binary}` does not say its version: {_advice()}")
     if int(version[1]) < OLDEST:
         raise TerminalError(f"`{binary}` is Java {version[1]}: {_advice()}")
-    return Java(Path(binary), Path(java_home[1].strip()), int(version[1]))
+    packaged = home is not None and not own
+    return Java(Path(binary), Path(java_home[1].strip()), int(version[1]), packaged)
 
 
 def _packaged() -> str | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headrace.errors import TerminalError, TransientError
 from headrace.java import find_java
+from headrace.services import trust
 from headrace.settings import checkout
 
 PATTERN = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
@@ -72,7 +73,8 @@ def _retrieve(folder: Path, scratch: Path, staged: Path, on_progress: Callable[[
     ivy = folder / "ivy.xml"
     arguments = ["-settings", folder / "ivysettings.xml", "-ivy", ivy]
     arguments += ["-cache", scratch / "cache", "-retrieve", f"{staged}/{PATTERN}"]
-    command = [java.binary, "-jar", _program(), *arguments, "-types", "jar", "tar.gz", "bundle"]
+    options = trust.options(scratch) if java.packaged else []
+    command = [java.binary, *options, "-jar", _program(), *arguments, "-types", "jar", "tar.gz", "bundle"]
     log = scratch.parent / "ivy.log"
     artifacts = 0
     on_progress(f"retrieving JVM artifacts ({', '.join(_configurations(ivy))})")

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.engine.spark.jvm import jvm_status
+from headrace.engine.spark.sessions import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_small_batches_generate_no_classes_and_large_ones_are_counted(
+    spark: SparkSession, sessions: Sessions
+) -> None:
+    def query(factor: int) -> str:
+        return (
+            f"SELECT id % 7 AS k, sum(id * {factor} + 41) AS s FROM range(100) WHERE id % 5 <> 2 GROUP BY 1"
+        )
+
+    sessions.flow.sql(query(3)).collect()  # how rows of this shape are joined is compiled once
+    before = jvm_status(spark, 1)
+    sessions.flow.sql(query(4)).collect()
+    between = jvm_status(spark, 2)
+    sessions.large.sql(query(5)).collect()
+    after = jvm_status(spark, 2)
+    assert before.classes_generated == between.classes_generated < after.classes_generated
+    assert 0 < before.processor_seconds < after.processor_seconds
+    assert after.compiler_seconds > 0 and (before.micro_batches, after.micro_batches) == (1, 2)
