@@ -1,12 +1,13 @@
 """Derived tables compared with their SQL in batch: over rows the driver holds, or by the product's proof.
 
 Both run the table's own text and compare multisets of all stored columns. The proof reads files, as another
-process would, and costs ten times as much: it is for tables whose upstreams have gone on, or with a bound,
-and for tests that are about it.
+process would, and costs ten times as much: it is for tables whose upstreams have gone on since, and for tests
+that are about it.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table
 from headrace.spec.model import TableName
+from headrace.spec.partitions.labels import shape
 from headrace.store.frames import local
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def differing(
         return local(sessions.flow, store.head().read(), store.schema.columns)
 
     def difference(table: Table) -> str | None:
-        if proof or not comparable(registry, table):
+        if proof or not held_by_driver(registry, table):
             result = verify_batch(sessions.batch, registry, table)
             found = f"missing {result.missing}, extra {result.extra}: {result.sample}"
             return None if result.equal else found
@@ -53,7 +55,8 @@ def differing(
         wanted = run(sessions.flow, table.stored_query, inputs).select(*names).toArrow()
         held = table.store.head().read().select(names)
         assert held.schema.types == wanted.schema.types, f"{table.name}: {held.schema}, not {wanted.schema}"
-        missing, extra = apart(multiset(held), multiset(wanted))
+        wanted = written(table, wanted)
+        missing, extra = apart(multiset(mutable(table, held)), multiset(mutable(table, wanted)))
         return f"missing {missing}, extra {extra}" if missing or extra else None
 
     tables = list(tables)
@@ -63,16 +66,34 @@ def differing(
                 yield str(table.name), what
 
 
-def comparable(registry: Registry, table: Table) -> bool:
-    """Whether the driver holds the table and what it was computed from, and all of its partitions count."""
-    upstreams, commit = registry.upstreams(table), table.store.commit
-    return not (
-        any(upstream.store.version != table.reached.get(str(name), 0) for name, upstream in upstreams.items())
-        or any(t.store.cold for t in (table, *upstreams.values()))
-        or commit.immutable_before
-        or commit.complete_through
-        or offline(table)
+def held_by_driver(registry: Registry, table: Table) -> bool:
+    """Whether the driver holds the table's rows and those that it was computed from."""
+    upstreams = registry.upstreams(table)
+    return all(u.store.version == table.reached.get(str(n), 0) for n, u in upstreams.items()) and not any(
+        t.store.cold for t in (table, *upstreams.values())
     )
+
+
+def mutable(table: Table, rows: pa.Table) -> pa.Table:
+    """The rows but those of immutable partitions, which need not be what the query gives."""
+    bound = table.store.commit.immutable_before
+    return rows.filter([label is None or label >= bound for label in _labels(table, rows)]) if bound else rows
+
+
+def written(table: Table, rows: pa.Table) -> pa.Table:
+    """The rows of a query's result but those of partitions that the batch alone writes and has not yet."""
+    through = table.store.commit.complete_through
+    if not through:
+        return rows.schema.empty_table() if offline(table) and not table.store.version else rows
+    wanted = re.compile(shape(table.spec))
+    return rows.filter(
+        [bool(label and wanted.fullmatch(label)) and label <= through for label in _labels(table, rows)]
+    )
+
+
+def _labels(table: Table, rows: pa.Table) -> list[str | None]:
+    assert table.store.schema.partition is not None
+    return rows.column(table.store.schema.partition).to_pylist()
 
 
 def apart(held: Counter[Any], wanted: Counter[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
