@@ -6,7 +6,7 @@ and prints a failing one in the same form.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
@@ -15,15 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import yaml
 from harness import Captured, Harness, Row, Source, partitioned_by
 
 from headrace.engine.compaction.compaction import compact
-from headrace.engine.proof.parity import verify_batch
-from headrace.engine.spark.query import run
 from headrace.sources.envelope import Event
-from headrace.store.frames import local
 
 PARTITIONS = 3
 """Of each source table's topic."""
@@ -260,49 +256,6 @@ def _shuffled(events: Sequence[Event], seed: int) -> list[Event]:
     chance.shuffle(places)
     queues = {place: iter(own) for place, own in partitions.items()}
     return [next(queues[place]) for place in places]
-
-
-def differing(warehouse: Harness, *, proof: bool) -> Iterator[tuple[str, str]]:
-    """The derived tables that are not their SQL in batch at their frontier, each with what differs.
-
-    Args:
-        proof: by the warehouse's own proof, over Delta. It costs ten times as much as the query over the rows
-            that the driver holds, so otherwise it is left to tables whose upstreams have gone on since.
-    """
-    for table in warehouse.derived:
-        name = str(table.name)
-        upstreams = warehouse.registry.upstreams(table)
-        now = all(u.store.version == table.reached.get(str(n), 0) for n, u in upstreams.items())
-        if proof or not now or any(u.store.cold for u in (table, *upstreams.values())):
-            result = verify_batch(warehouse.sessions.batch, warehouse.registry, table)
-            if not result.equal:
-                yield name, f"missing {result.missing}, extra {result.extra}: {result.sample}"
-            continue
-        spark = warehouse.sessions.flow
-        heads = [upstreams[r.upstream].store for r in table.spec.references]  # type: ignore[index]
-        inputs = [local(spark, s.head().read(), s.schema.columns) for s in heads]
-        schema = table.store.schema
-        wanted = run(spark, table.spec, inputs).select(*schema.names).toArrow()
-        missing, extra = apart(Counter(rows_of(warehouse, name)), Counter(_tuples(wanted)))
-        if missing or extra:
-            yield name, f"missing {missing}, extra {extra}"
-
-
-def apart(held: Counter[Any], wanted: Counter[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
-    """What is missing in `held` and what it has too much, with how many times."""
-    return dict(wanted - held), dict(held - wanted)
-
-
-def _tuples(rows: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*(c.to_pylist() for c in rows.columns), strict=True)) if rows.num_rows else []
-
-
-def rows_of(warehouse: Harness, name: str) -> list[tuple[Any, ...]]:
-    """A table's live rows without a Spark job: what look-ups read."""
-    store = warehouse.table(name).store
-    if store.cold:
-        return warehouse.rows(name)
-    return _tuples(store.head().read().select(list(store.schema.names)))
 
 
 def typed(warehouse: Harness, name: str, rows: tuple[tuple[Any, ...], ...]) -> list[tuple[Any, ...]]:

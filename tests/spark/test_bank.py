@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from harness import Captured, Harness, Source
-from scenario import differing
 
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.ingest.gate import Gate
@@ -231,7 +230,7 @@ def test_every_version_of_every_table_sums_to_zero(warehouse: Harness, bank: Ban
 
 
 def assert_batch(warehouse: Harness, *, proof: bool = False) -> None:
-    for name, what in differing(warehouse, proof=proof):
+    for name, what in warehouse.differing(proof=proof):
         pytest.fail(f"{name} is not its batch result: {what}")
 
 

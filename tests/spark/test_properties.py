@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 from cases import Case, random_case, steps
+from comparison import apart
 from duck import Duck
 from harness import Harness
-from scenario import Play, Scenario, Step, apart, differing, rows_of
+from scenario import Play, Scenario, Step
 from shapes import FAMILIES
 
 CYCLES = int(os.environ.get("HEADRACE_PROPERTY_CYCLES", "2"))
@@ -52,18 +53,18 @@ def check(play: Play, duck: Duck, case: Case, step: int, *, last: bool) -> None:
     """Every table = its SQL in batch at its frontier, and = DuckDB over the source's rows."""
     warehouse = play.warehouse
     strategies = {name: warehouse.table(name).plan.strategy.name for name in case.tables}
-    for name, what in differing(warehouse, proof=last):
+    for name, what in warehouse.differing(proof=last):
         raise Differs(name, step, f"({strategies[name]}) is not its batch result: {what}")
     if play.lagging:
         return
     independent = duck.compute(warehouse.source.rows)
     for name in (f"stg.{source}" for source in case.sources):
-        missing, extra = apart(Counter(rows_of(warehouse, name)), independent[name])
+        missing, extra = apart(Counter(warehouse.rows(name)), independent[name])
         if missing or extra:
             raise Differs(name, step, f"is not what its source holds: missing {missing}, extra {extra}")
     for name in case.tables:
         dropped = case.uncompared.get(name, ())
-        held = _without(Counter(rows_of(warehouse, name)), dropped)
+        held = _without(Counter(warehouse.rows(name)), dropped)
         missing, extra = apart(held, _without(independent[name], dropped))
         if missing or extra:
             what = f"is not what DuckDB computes: missing {missing}, extra {extra}"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from comparison import apart
 from harness import Harness
-from scenario import Play, Step, apart, differing, load, rows_of, scenario_files, typed
+from scenario import Play, Step, load, scenario_files, typed
 
 from headrace.engine.rows.batch_rows import batch_rows
 
@@ -30,10 +31,10 @@ def test_scenario(harness: Callable[..., Harness], path: Path, request: pytest.F
         play.run(step)
         if step.fails is not None:
             _fails_alike(play, step)
-        for name, what in differing(warehouse, proof=number == len(scenario.steps) - 1):
+        for name, what in warehouse.differing(proof=number == len(scenario.steps) - 1):
             pytest.fail(f"after step {number}: {name} is not its batch result: {what}")
         for name, rows in step.expect.items():
-            held, wanted = Counter(rows_of(warehouse, name)), Counter(typed(warehouse, name, rows))
+            held, wanted = Counter(warehouse.rows(name)), Counter(typed(warehouse, name, rows))
             strategy = warehouse.table(name).plan.strategy.name
             assert held == wanted, f"after step {number}: {name} ({strategy}): {apart(held, wanted)}"
 
