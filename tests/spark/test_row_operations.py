@@ -36,7 +36,13 @@ Changes = Counter[Row]
 
 KEY = (("id", "bigint"), ("hour", "string"))
 PLAIN = (*KEY, ("amount", "decimal(12,2)"), ("at", "timestamp"), ("good", "boolean"))
-ANY = (*PLAIN, ("share", "double"), ("words", "array<string>"))
+ANY = (
+    *PLAIN,
+    ("share", "double"),
+    ("words", "array<string>"),
+    ("shares", "array<double>"),
+    ("part", "struct<of: double, named: string>"),
+)
 VALUES: dict[str, tuple[Any, ...]] = {
     "id": (1, 2, 3, None),
     "hour": ("2026112010", "", None),
@@ -45,6 +51,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "good": (True, False, None),
     "share": (0.5, math.nan, None),
     "words": (["a", None], [], None),
+    "shares": ([math.nan, 0.5], [0.5, math.nan], [math.nan], None),
+    "part": ({"of": math.nan, "named": "a"}, {"of": 0.5, "named": None}, None),
 }
 
 
@@ -102,7 +110,13 @@ def told(changes: pa.Table, columns: tuple[tuple[str, str], ...]) -> Changes:
 
 def plain(row: Row) -> Row:
     """The row with values that equal themselves."""
-    return tuple("NaN" if v != v else tuple(v) if isinstance(v, list) else v for v in row)
+    return tuple(_plain(value) for value in row)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((name, _plain(of)) for name, of in value.items())
+    return tuple(map(_plain, value)) if isinstance(value, list) else "NaN" if value != value else value
 
 
 def difference(old: Mapping[Row, Row], new: Mapping[Row, Row]) -> Changes:

@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 _NAN = object()
 
 
-def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(_NAN if isinstance(v, float) and math.isnan(v) else v for v in row)
+def _comparable(value: Any) -> Any:
+    """The value as Spark's `<=>` tells it apart: NaN is itself, also inside a row, an array or a struct."""
+    if isinstance(value, float):
+        return _NAN if math.isnan(value) else value
+    if isinstance(value, list | tuple):
+        return [_comparable(v) for v in value]
+    return {k: _comparable(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def diff_local(old: pa.Table, new: pa.Table, schema: TableSchema, *, table: str) -> pa.Table:
@@ -44,6 +49,7 @@ def diff_local(old: pa.Table, new: pa.Table, schema: TableSchema, *, table: str)
     """
     names = list(schema.stored_names)
     arrow = arrow_schema(schema.stored)
+    image = tuple if schema.comparable else _comparable
     old, new = old.select(names).cast(arrow), new.select(names).cast(arrow)
     before = dict(zip(tuples(old, schema.key), enumerate(tuples(old, names)), strict=True))
     after: dict[tuple[Any, ...], tuple[int, tuple[Any, ...]]] = {}
@@ -56,7 +62,7 @@ def diff_local(old: pa.Table, new: pa.Table, schema: TableSchema, *, table: str)
         was = before.get(key)
         if was is None:
             picks[INSERT].append(index)
-        elif _comparable(was[1]) != _comparable(row):
+        elif image(was[1]) != image(row):
             picks[UPDATE_BEFORE].append(was[0])
             picks[UPDATE_AFTER].append(index)
     picks[DELETE] = [index for key, (index, _) in before.items() if key not in after]
