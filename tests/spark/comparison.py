@@ -77,7 +77,9 @@ def held_by_driver(registry: Registry, table: Table) -> bool:
 def mutable(table: Table, rows: pa.Table) -> pa.Table:
     """The rows but those of immutable partitions, which need not be what the query gives."""
     bound = table.store.commit.immutable_before
-    return rows.filter([label is None or label >= bound for label in _labels(table, rows)]) if bound else rows
+    if not bound:
+        return rows
+    return _kept(rows, [label is None or label >= bound for label in _labels(table, rows)])
 
 
 def written(table: Table, rows: pa.Table) -> pa.Table:
@@ -86,9 +88,13 @@ def written(table: Table, rows: pa.Table) -> pa.Table:
     if not through:
         return rows.schema.empty_table() if offline(table) and not table.store.version else rows
     wanted = re.compile(shape(table.spec))
-    return rows.filter(
-        [bool(label and wanted.fullmatch(label)) and label <= through for label in _labels(table, rows)]
+    return _kept(
+        rows, [bool(label and wanted.fullmatch(label)) and label <= through for label in _labels(table, rows)]
     )
+
+
+def _kept(rows: pa.Table, which: list[bool]) -> pa.Table:
+    return rows.filter(pa.array(which, pa.bool_()))  # of no rows Arrow would not know the type
 
 
 def _labels(table: Table, rows: pa.Table) -> list[str | None]:

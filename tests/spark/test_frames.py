@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headrace.engine.spark.persisted import Persisted
+from headrace.engine.spark.query import drop_view
 from headrace.engine.spark.sessions import Sessions
 from headrace.store.frames import local
 
@@ -26,6 +28,31 @@ def test_many_rows_stay_arrow_until_a_task_reads_them(sessions: Sessions) -> Non
         found = local(spark, many, (("n", "bigint"),))
         assert "LocalRelation" not in _plan(found)
         assert found.toArrow().column("n").combine_chunks().sort().equals(many.column("n").combine_chunks())
+
+
+def test_what_is_persisted_stays_as_it_is_while_a_view_over_the_same_rows_comes_and_goes(
+    sessions: Sessions,
+) -> None:
+    """Spark's own way of dropping a view plans it anew, and whoever frees it meanwhile frees nothing."""
+    spark = sessions.batch
+    rows = spark.range(7).selectExpr("id * 3 AS n")
+    with Persisted() as persist:
+        kept = persist(rows.where("n > 3"))
+        planned = _persisted(kept)
+        rows.createOrReplaceTempView("hr_coming_and_going")
+        assert spark.sql("SELECT n FROM hr_coming_and_going WHERE n > 15").count() == 1
+        drop_view(spark, "hr_coming_and_going")
+        assert _persisted(kept) == planned
+    assert not spark.catalog.tableExists("hr_coming_and_going")
+
+
+def _persisted(frame: DataFrame) -> int:
+    """Which plan Spark holds for the frame."""
+    jvm = frame.sparkSession._jvm
+    assert jvm is not None
+    manager = frame.sparkSession._jsparkSession.sharedState().cacheManager()
+    found: int = jvm.java.lang.System.identityHashCode(manager.lookupCachedData(frame._jdf).get())
+    return found
 
 
 def _plan(frame: DataFrame) -> str:

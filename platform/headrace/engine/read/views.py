@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot import exp
 
+from headrace.engine.spark.query import drop_view
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import TableName
@@ -130,7 +131,7 @@ def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
         raise TerminalError(str(error).strip().splitlines()[0]) from error
     finally:
         for view in views:
-            spark.catalog.dropTempView(view)
+            drop_view(spark, view)
 
 
 def _table(registry: Registry, node: exp.Table) -> Table:

@@ -47,11 +47,20 @@ def run(
         result = spark.sql(text, args={"start_date": labels.start, "end_date": labels.end})
     finally:
         for name in names:
-            spark.catalog.dropTempView(name)
+            drop_view(spark, name)
     for constraint in spec.constraints:
         if constraint.on_violation.removes_rows:
             result = result.where(f"coalesce({constraint.expression}, false)")
     return result
+
+
+def drop_view(spark: SparkSession, name: str) -> None:
+    """Drop a temporary view from the session's catalog, and do no more.
+
+    `spark.catalog.dropTempView` also plans every persisted frame anew that reads what the view read. A thread
+    that frees its frame at that moment frees the former plan, and the new one stays persisted for ever.
+    """
+    spark._jsparkSession.sessionState().catalog().dropTempView(name)
 
 
 def used_columns(spec: TableSpec, columns: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -13,7 +13,7 @@ from headrace.engine.refresh.work import Frames, Work
 from headrace.engine.rows.cells import TooLarge, TooWide
 from headrace.engine.rows.diff import diff_local
 from headrace.engine.spark.persisted import Persisted
-from headrace.engine.spark.query import with_violations
+from headrace.engine.spark.query import drop_view, with_violations
 from headrace.engine.table.table import Table
 from headrace.planner.strategies import TopN
 from headrace.store.live.lookup import anti_join
@@ -72,6 +72,6 @@ def _ranked(spark: SparkSession, table: Table, strategy: TopN, *parts: pa.Table)
             first = spark.sql(f"SELECT * FROM {view} ORDER BY {order} LIMIT {strategy.limit + 1}")
             return with_violations(first, table.spec)
         finally:
-            spark.catalog.dropTempView(view)
+            drop_view(spark, view)
 
     return table.run.queries.run(spark, "ranked", [(rows, (*schema.stored, (_MARK, "int")))], build)
