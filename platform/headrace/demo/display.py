@@ -19,6 +19,10 @@ _QUIET_SECONDS = 5.0  # at least, between two plain lines of one step
 Say = Callable[[str], None]
 
 
+WIDTH = 100
+"""Columns of text that the summary's table needs."""
+
+
 class Display:
     """Shows steps as they happen and keeps their times in `seconds`."""
 
@@ -88,7 +92,7 @@ class Display:
             "rows",
             "= batch",
             "= source",
-            "= PostgreSQL's own",
+            "= PostgreSQL",
             "declared",
             "p50",
             "p90",
@@ -105,7 +109,9 @@ class Display:
                 *_kept(report.kept.get(name)),
             )
         self.console.print()
-        self.console.print(tables)
+        # Numbers that are cut off say nothing: a narrow terminal wraps the lines.
+        width = max(self.console.width, WIDTH)
+        Console(file=self.console.file, width=width, force_terminal=self.console.is_terminal).print(tables)
         self.console.print()
         for label, text in _figures(report):
             self.console.print(f"{label:<22}{text}", soft_wrap=True)
