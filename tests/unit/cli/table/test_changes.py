@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from cli_support import Cli
@@ -30,7 +31,8 @@ def test_follow_goes_on_after_the_last_version_seen(
         if gateway.warehouse.head == 10:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("headrace.subscription.time.sleep", one_more_version)
+    # In this module alone: the gateway's threads sleep as well.
+    monkeypatch.setattr("headrace.subscription.time", SimpleNamespace(sleep=one_more_version))
     cli("changes", "stg.orders", "--follow", code=130)
     starts = [start for _, _, start, _ in gateway.warehouse.calls]
     assert starts == ["LATEST", 7, 8, 8, 9]
