@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ for option do
     shift
     [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"
 done
-exec '{binary}' "$@"
+exec {binary} "$@"
 """
 
 
@@ -78,7 +79,7 @@ def launcher_home(java: Java, folder: Path) -> Path:
         folder: where it is made, unless it is there.
     """
     home = folder / "java"
-    script, text = home / "bin" / "java", _WITHOUT_VECTOR.format(binary=java.binary)
+    script, text = home / "bin" / "java", _WITHOUT_VECTOR.format(binary=shlex.quote(str(java.binary)))
     if not script.is_file() or script.read_text() != text:
         script.parent.mkdir(parents=True, exist_ok=True)
         fresh = script.with_name(f"java.{os.getpid()}")

@@ -109,15 +109,16 @@ def apart(held: Counter[Any], wanted: Counter[Any]) -> tuple[dict[Any, int], dic
 
 def multiset(rows: pa.Table) -> Counter[tuple[Hashable, ...]]:
     """The rows as Spark tells them apart: NULL is itself, NaN is itself, 0.0 is -0.0."""
-    return Counter(tuple(map(_itself, row)) for row in tuples(rows))
+    return Counter(tuple(map(itself, row)) for row in tuples(rows))
 
 
-def _itself(value: Any) -> Hashable:
+def itself(value: Any) -> Hashable:
+    """The value, or the row, with NaN as something that equals itself."""
     if isinstance(value, float) and value != value:
         return "NaN"
     if isinstance(value, list | tuple):  # an array, or the entry of a map
-        return tuple(map(_itself, value))
-    return tuple((k, _itself(v)) for k, v in value.items()) if isinstance(value, dict) else value
+        return tuple(map(itself, value))
+    return tuple((k, itself(v)) for k, v in value.items()) if isinstance(value, dict) else value
 
 
 def tuples(rows: pa.Table) -> list[tuple[Any, ...]]:

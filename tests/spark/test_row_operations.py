@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from comparison import itself
 
 from headrace.engine.rows.diff import diff_frame, diff_local, diff_many, net_frame, net_local
 from headrace.store.frames import local
@@ -105,18 +106,7 @@ def table(columns: tuple[tuple[str, str], ...], rows: Iterable[Row]) -> pa.Table
 
 def told(changes: pa.Table, columns: tuple[tuple[str, str], ...]) -> Changes:
     names = [*(name for name, _ in columns), KIND]
-    return Counter(plain(row) for row in zip(*(changes.column(n).to_pylist() for n in names), strict=True))
-
-
-def plain(row: Row) -> Row:
-    """The row with values that equal themselves."""
-    return tuple(_plain(value) for value in row)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return tuple((name, _plain(of)) for name, of in value.items())
-    return tuple(map(_plain, value)) if isinstance(value, list) else "NaN" if value != value else value
+    return Counter(itself(row) for row in zip(*(changes.column(n).to_pylist() for n in names), strict=True))
 
 
 def difference(old: Mapping[Row, Row], new: Mapping[Row, Row]) -> Changes:
@@ -127,10 +117,10 @@ def difference(old: Mapping[Row, Row], new: Mapping[Row, Row]) -> Changes:
         if was is None or now is None:
             row, kind = (now, INSERT) if was is None else (was, DELETE)
             assert row is not None
-            found[(*plain(row), kind)] += 1
-        elif plain(was) != plain(now):
-            found[(*plain(was), UPDATE_BEFORE)] += 1
-            found[(*plain(now), UPDATE_AFTER)] += 1
+            found[(*itself(row), kind)] += 1
+        elif itself(was) != itself(now):
+            found[(*itself(was), UPDATE_BEFORE)] += 1
+            found[(*itself(now), UPDATE_AFTER)] += 1
     return found
 
 
@@ -170,6 +160,6 @@ def between(old: Mapping[Row, Row], new: Mapping[Row, Row]) -> list[Row]:
     for key, was in old.items():
         if key not in new:
             found.append((*was, DELETE))
-        elif plain(was) != plain(new[key]):
+        elif itself(was) != itself(new[key]):
             found += [(*was, UPDATE_BEFORE), (*new[key], UPDATE_AFTER)]
     return found + [(*row, INSERT) for key, row in new.items() if key not in old]

@@ -27,7 +27,7 @@ def status(project: Project = None, as_json: Json = False) -> None:
     Of each table: mode, state, strategy, declared and measured freshness, rows, version, lag, last error.
     Ends with 1 where a service or table is not well, with 3 where the warehouse server does not answer.
     """
-    seen = _look(load_settings(project))
+    seen = _look(load_settings(project), jvm=as_json)
     if as_json:
         print_json(seen.as_dict())
     else:
@@ -63,19 +63,24 @@ class _Overview:
         }
 
 
-def _look(settings: Settings) -> _Overview:
-    """Ask the supervisor and the warehouse server, at the same time."""
+def _look(settings: Settings, *, jvm: bool) -> _Overview:
+    """Ask the supervisor and the warehouse server, at the same time.
+
+    Args:
+        jvm: also what the server's JVM has spent.
+    """
     from headrace.gateway.client import GatewayClient
     from headrace.services.stack import Stack
 
     with ThreadPoolExecutor(max_workers=1) as pool, GatewayClient(settings, timeout=15) as client:
         services = pool.submit(Stack(settings).status)
-        tables, error, jvm = None, None, None
+        tables, error, spent = None, None, None
         try:
-            tables, jvm = client.status(), client.jvm()
+            tables = client.status()
+            spent = client.jvm() if jvm else None
         except HeadraceError as e:
             error = str(e)
-        return _Overview(str(settings.project), services.result(), tables, error, jvm)
+        return _Overview(str(settings.project), services.result(), tables, error, spent)
 
 
 def _show(seen: _Overview) -> None:

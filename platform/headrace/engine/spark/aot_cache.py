@@ -78,13 +78,18 @@ def renew(settings: Settings, report: Callable[[str], None]) -> None:
         report: is told when it begins.
     """
     wanted = cache(settings)
-    if wanted.is_file() or _log(wanted).is_file() or find_java().version < OLDEST:
+    if not _missing(wanted) or _log(wanted).is_file():
         return
     report("making an ahead-of-time cache for this Java and these jars, with which it starts faster")
     home = {"HEADRACE_HOME": str(settings.home)}
     subprocess.run(
         [sys.executable, "-m", __spec__.name], env=os.environ | home, cwd=settings.project, check=False
     )
+
+
+def _missing(wanted: Path) -> bool:
+    """Whether it is not there, and this Java can make it."""
+    return not wanted.is_file() and find_java().version >= OLDEST
 
 
 def _log(wanted: Path) -> Path:
@@ -95,7 +100,7 @@ def _log(wanted: Path) -> Path:
 def ensure(settings: Settings) -> None:
     """Make the cache where it is missing. Runs a JVM of its own, so no session may be there yet."""
     wanted = cache(settings)
-    if wanted.is_file() or find_java().version < OLDEST:
+    if not _missing(wanted):
         return
     with tempfile.TemporaryDirectory(prefix="making-", dir=wanted.parent) as made:
         folder = Path(made)
