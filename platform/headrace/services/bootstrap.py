@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +83,7 @@ def _usable() -> bool:
 
 
 def _packages() -> None:
-    environment = os.environ | _caches()
+    environment = _certificates() | os.environ | _caches()
     pip: list[str | Path] = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     lock = ROOT / "requirements.lock"
     _say("installing the packages of requirements.lock")
@@ -93,9 +94,17 @@ def _packages() -> None:
     )
     if not with_uv:
         _say("uv did not do it; installing with pip, which takes longer")
-        _run("the packages", [*pip, "--require-hashes", "-r", lock], environment)
+        # The lock is whole, and pip would not find `gql` in it for another package's `gql[requests]`.
+        _run("the packages", [*pip, "--no-deps", "--require-hashes", "-r", lock], environment)
     install: list[str | Path] = [*uv, "install", "--quiet"] if with_uv else pip
     _run("headrace itself", [*install, "--no-deps", "--no-build-isolation", "-e", ROOT], environment)
+
+
+def _certificates() -> dict[str, str]:
+    """uv brings certificates of its own and knows no company's; a slim image may have no others, though."""
+    system = ssl.get_default_verify_paths()
+    known = system.cafile or (system.capath and any(Path(system.capath).iterdir()))
+    return {"UV_SYSTEM_CERTS": "true"} if known else {}
 
 
 def _caches() -> dict[str, str]:
