@@ -83,7 +83,7 @@ def _usable() -> bool:
 
 
 def _packages() -> None:
-    environment = _certificates() | os.environ | _caches()
+    environment = certificates() | os.environ | _caches()
     pip: list[str | Path] = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     lock = ROOT / "requirements.lock"
     _say("installing the packages of requirements.lock")
@@ -100,7 +100,7 @@ def _packages() -> None:
     _run("headrace itself", [*install, "--no-deps", "--no-build-isolation", "-e", ROOT], environment)
 
 
-def _certificates() -> dict[str, str]:
+def certificates() -> dict[str, str]:
     """uv brings certificates of its own and knows no company's; a slim image may have no others, though."""
     system = ssl.get_default_verify_paths()
     known = system.cafile or (system.capath and any(Path(system.capath).iterdir()))
