@@ -17,6 +17,9 @@ STATE = ROOT / ".headrace"
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 
+AS_LOCKED = ("--no-deps", "--require-hashes", "-r")
+"""How pip installs a lock. It is whole, and pip does not find `gql` in it for a `gql[requests]`."""
+
 
 class SetupFailed(Exception):
     """The message says what to do."""
@@ -94,8 +97,7 @@ def _packages() -> None:
     )
     if not with_uv:
         _say("uv did not do it; installing with pip, which takes longer")
-        # The lock is whole, and pip would not find `gql` in it for another package's `gql[requests]`.
-        _run("the packages", [*pip, "--no-deps", "--require-hashes", "-r", lock], environment)
+        _run("the packages", [*pip, *AS_LOCKED, lock], environment)
     install: list[str | Path] = [*uv, "install", "--quiet"] if with_uv else pip
     _run("headrace itself", [*install, "--no-deps", "--no-build-isolation", "-e", ROOT], environment)
 
