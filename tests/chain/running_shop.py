@@ -252,14 +252,15 @@ def begun_with(table: Path, key: list[str]) -> dict[tuple[Any, ...], Row]:
     return {tuple(image[column] for column in key): image for image in images}
 
 
-def copy_project(project: Path) -> None:
-    """The layers and connectors of this repository in an empty folder.
+def copy_project(project: Path, layers: str = "*") -> None:
+    """The layers, or one of them, and connectors of this repository in an empty folder.
 
     Tables that trail their flow by a minute trail it by less: a trailing table is refreshed four times within
     its freshness, and whoever waits until all changes are everywhere waits for that. They trail still, since
     the tightest declares 10 s.
     """
-    shutil.copytree(ROOT / "layers", project / "layers")
+    for layer in (ROOT / "layers").glob(layers):
+        shutil.copytree(layer, project / "layers" / layer.name)
     shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
     minute = "FRESHNESS = INTERVAL '1' MINUTE"
     for file in (project / "layers").glob("*/*.sql"):

@@ -32,12 +32,14 @@ STG = ("stg.users", "stg.products", "stg.orders", "stg.order_items", "stg.page_w
 
 @contextmanager
 def new_shop(project: Path, services: Settings) -> Iterator[Shop]:
-    """A shop whose connector was never registered, with a warehouse server of its own; `snapshot` is `bulk`.
+    """The stg tables of a shop whose connector was never registered, with a warehouse server of their own.
+
+    `snapshot` is `bulk`.
 
     Args:
         services: of the stack whose PostgreSQL, Kafka and Connect it has.
     """
-    copy_project(project)
+    copy_project(project, layers="stg")
     create_shop(services.postgres_dsn(), seed=11, orders=2_000, users=60, products=25, words=400)
     with scratch_settings(
         project,
