@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from assembled import assembled
 from comparison import differing, tuples
 
 from headrace.engine.backfill.backfill import backfill
@@ -18,7 +19,6 @@ from headrace.engine.ingest.driver import ingest
 from headrace.engine.proof.parity import verify_batch
 from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.statements.assemble import assemble
 from headrace.engine.table.immutable import create
 from headrace.engine.table.limits import DEFAULT_LIMITS
 from headrace.engine.table.offline_bound import offline
@@ -231,13 +231,13 @@ class Harness:
 
     def open(self) -> None:
         """(Re)open the warehouse from what is on disk, as a restarted server does."""
-        self.registry = assemble(
+        self.registry = assembled(
             self.sessions.batch,
             self.project,
             self.schemas,
-            warehouse=self.root / "warehouse",
-            threshold=timedelta(minutes=30),
+            root=self.root,
             limits=self.limits,
+            threshold=timedelta(minutes=30),
         )
         self.dead_letters = DeadLetters(self.root / "warehouse" / "dead_letters")
         self.dead_letters.open()
