@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.engine.spark.persisted import Persisted
-from headrace.engine.spark.query import drop_view
+from headrace.engine.spark.query import temporary_views
 from headrace.engine.spark.sessions import Sessions
 from headrace.store.frames import local
 
@@ -39,11 +39,10 @@ def test_what_is_persisted_stays_as_it_is_while_a_view_over_the_same_rows_comes_
     with Persisted() as persist:
         kept = persist(rows.where("n > 3"))
         planned = _persisted(kept)
-        rows.createOrReplaceTempView("hr_coming_and_going")
-        assert spark.sql("SELECT n FROM hr_coming_and_going WHERE n > 15").count() == 1
-        drop_view(spark, "hr_coming_and_going")
+        with temporary_views(spark, [rows]) as [view]:
+            assert spark.sql(f"SELECT n FROM {view} WHERE n > 15").count() == 1
         assert _persisted(kept) == planned
-    assert not spark.catalog.tableExists("hr_coming_and_going")
+    assert not spark.catalog.tableExists(view)
 
 
 def _persisted(frame: DataFrame) -> int:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import sqlglot
 from sqlglot import exp
 
-from headrace.engine.spark.query import drop_view
+from headrace.engine.spark.query import temporary_views
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import TableName
@@ -112,26 +111,21 @@ def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
 
     tree = sqlglot.parse_one(text, dialect="spark")
     ctes = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
-    edits, views = [], []
+    places, frames = [], []
     for node in tree.find_all(exp.Table):
         if not node.db and node.name in ctes:
             continue
         table = _table(registry, node)
-        view = f"hr_{uuid.uuid4().hex}"
-        _rows(spark, table, pinned_columns(tree, node, table)).createOrReplaceTempView(view)
-        views.append(view)
-        first, last = node.args["db"].meta, node.this.meta
+        frames.append(_rows(spark, table, pinned_columns(tree, node, table)))
         alias = "" if node.args.get("alias") else f" AS `{node.name}`"
-        edits.append((first["start"], last["end"] + 1, view + alias))
-    for start, end, replacement in sorted(edits, reverse=True):
-        text = text[:start] + replacement + text[end:]
-    try:
-        return spark.sql(text)
-    except PySparkException as error:
-        raise TerminalError(str(error).strip().splitlines()[0]) from error
-    finally:
-        for view in views:
-            drop_view(spark, view)
+        places.append((node.args["db"].meta["start"], node.this.meta["end"] + 1, alias))
+    with temporary_views(spark, frames) as views:
+        for (start, end, alias), view in sorted(zip(places, views, strict=True), reverse=True):
+            text = text[:start] + view + alias + text[end:]
+        try:
+            return spark.sql(text)
+        except PySparkException as error:
+            raise TerminalError(str(error).strip().splitlines()[0]) from error
 
 
 def _table(registry: Registry, node: exp.Table) -> Table:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -35,32 +36,31 @@ def run(
     Args:
         labels: what the text's parameters carry; without a range all labels that there can be.
     """
-    names = []
-    for position, frame in enumerate(inputs):
-        name = f"hr_{spec.name.layer}_{spec.name.table}_{position}_{next(_COUNTER)}"
-        frame.createOrReplaceTempView(name)
-        names.append(name)
     if labels is None:
         labels = open_range(spec) if spec.partition_format else LabelRange("", "")
-    try:
+    with temporary_views(spark, inputs) as names:
         text = render(spec, {}, by_reference=dict(enumerate(names)))
         result = spark.sql(text, args={"start_date": labels.start, "end_date": labels.end})
-    finally:
-        for name in names:
-            drop_view(spark, name)
     for constraint in spec.constraints:
         if constraint.on_violation.removes_rows:
             result = result.where(f"coalesce({constraint.expression}, false)")
     return result
 
 
-def drop_view(spark: SparkSession, name: str) -> None:
-    """Drop a temporary view from the session's catalog, and do no more.
-
-    `spark.catalog.dropTempView` also plans every persisted frame anew that reads what the view read. A thread
-    that frees its frame at that moment frees the former plan, and the new one stays persisted for ever.
-    """
-    spark._jsparkSession.sessionState().catalog().dropTempView(name)
+@contextmanager
+def temporary_views(spark: SparkSession, frames: Sequence[DataFrame]) -> Iterator[list[str]]:
+    """Names by which a SQL text can read the frames. What it makes of them stays good after they are gone."""
+    names = [f"hr_{next(_COUNTER)}" for _ in frames]
+    # `spark.catalog.dropTempView` also plans every persisted frame anew that reads what the view read. A
+    # thread that frees its frame at that moment frees the former plan, and the new one stays persisted.
+    catalog = spark._jsparkSession.sessionState().catalog()
+    try:
+        for name, frame in zip(names, frames, strict=True):
+            frame.createOrReplaceTempView(name)
+        yield names
+    finally:
+        for name in names:
+            catalog.dropTempView(name)
 
 
 def used_columns(spec: TableSpec, columns: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
