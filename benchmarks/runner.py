@@ -28,6 +28,7 @@ SUITES = {
         "backfill",
         "compaction",
         "overhead",
+        "rows",
         "scale",
         "tpch",
     )

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.in_process.warehouse import RUN
 from headrace.engine.compaction.compaction import compact, snapshot_commit
-from headrace.engine.rows.diff import diff_local
+from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, Table
 from headrace.sources.envelope import sequence
-from headrace.store.live.lookup import KeySet, tuples
+from headrace.store.live.key_joins import KeySet, tuples
 from headrace.store.record.commits import Commit
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, arrow_schema, conform
 
@@ -76,7 +76,7 @@ def change(table: Table, put: Sequence[dict[str, Any]], gone: KeySet) -> Delta:
     old = table.store.head().find(schema.key, gone | set(tuples(new, schema.key)))
     if schema.sequenced:
         new = new.append_column(SEQUENCE, pa.array([commit.high] * new.num_rows, pa.string()))
-    changes = diff_local(old, new, schema, table=str(table.name))
+    changes = diff(old, new, schema, table=str(table.name))
     if schema.sequenced:  # a deletion carries its own sequence: it blocks resurrection
         own = changes.column(SEQUENCE).to_pylist()
         kinds = changes.column(KIND).to_pylist()

@@ -21,7 +21,7 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.spec.partitions.label_range import LabelRange
-from headrace.store.live.lookup import tuples
+from headrace.store.live.key_joins import tuples
 from headrace.store.schema import DELETE, KIND, UPDATE_BEFORE, VERSION
 
 TABLES = ("dwd/paid", "dwd/cities", "dws/by_user", "dws/by_city", "dws/top")

@@ -1,11 +1,11 @@
-"""An operation on rows means the same in the driver, by Arrow and on Spark."""
+"""An operation on rows means the same in the driver, by tuples and by Arrow, and on Spark."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -16,7 +16,9 @@ import pyarrow as pa
 import pytest
 from comparison import itself
 
-from headrace.engine.rows.diff import diff_frame, diff_local, diff_many, net_frame, net_local
+from headrace.engine.rows import diff as rows
+from headrace.engine.rows.diff import diff, diff_frame, net, net_frame
+from headrace.errors import ConstraintViolated
 from headrace.store.frames import local
 from headrace.store.schema import (
     DELETE,
@@ -36,9 +38,11 @@ Row = tuple[Any, ...]
 Changes = Counter[Row]
 
 KEY = (("id", "bigint"), ("hour", "string"))
-PLAIN = (*KEY, ("amount", "decimal(12,2)"), ("at", "timestamp"), ("good", "boolean"))
 ANY = (
-    *PLAIN,
+    *KEY,
+    ("amount", "decimal(12,2)"),
+    ("at", "timestamp"),
+    ("good", "boolean"),
     ("share", "double"),
     ("words", "array<string>"),
     ("shares", "array<double>"),
@@ -57,38 +61,30 @@ VALUES: dict[str, tuple[Any, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Operation:
-    """One operation in one place, over rows as Arrow tables.
+TUPLES = {"tuples": sys.maxsize, "arrow": -1}
+"""The most rows that tuples take, by the driver's two ways; Spark has none."""
 
-    Args:
-        columns: of types that the place takes.
-    """
-
-    run: Callable[[SparkSession, TableSchema, pa.Table, pa.Table | None], pa.Table]
-    columns: tuple[tuple[str, str], ...]
+PLACES = ("tuples", "arrow", "spark")
 
 
-def _diff_on_spark(spark: SparkSession, schema: TableSchema, new: pa.Table, old: pa.Table | None) -> pa.Table:
-    assert old is not None
+@pytest.fixture
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The driver takes this way, where it is one of the driver's."""
+    name: str = request.param
+    if name in TUPLES:
+        for limit in ("FEW_COMPARED", "FEW_FOLDED"):
+            monkeypatch.setattr(rows, limit, TUPLES[name])
+    return name
+
+
+def _diff_on_spark(spark: SparkSession, schema: TableSchema, old: pa.Table, new: pa.Table) -> pa.Table:
     sides = (local(spark, rows, schema.stored) for rows in (old, new))
     return diff_frame(*sides, schema).toArrow()
 
 
-DIFF = {
-    "driver": Operation(lambda _, schema, new, old: diff_local(old, new, schema, table="t"), ANY),
-    "arrow": Operation(lambda _, schema, new, old: diff_many(old, new, schema), PLAIN),
-    "spark": Operation(_diff_on_spark, ANY),
-}
-NET = {
-    "driver": Operation(lambda _, schema, changes, __: net_local(changes, schema), ANY),
-    "spark": Operation(
-        lambda spark, schema, changes, __: net_frame(
-            local(spark, changes, (*schema.stored, (KIND, "string"), (VERSION, "bigint"))), schema
-        ).toArrow(),
-        ANY,
-    ),
-}
+def _net_on_spark(spark: SparkSession, schema: TableSchema, changes: pa.Table) -> pa.Table:
+    logged = (*schema.stored, (KIND, "string"), (VERSION, "bigint"))
+    return net_frame(local(spark, changes, logged), schema).toArrow()
 
 
 def random_rows(chance: Random, columns: Iterable[tuple[str, str]]) -> dict[Row, Row]:
@@ -124,33 +120,44 @@ def difference(old: Mapping[Row, Row], new: Mapping[Row, Row]) -> Changes:
     return found
 
 
-@pytest.mark.parametrize("place", DIFF)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_the_difference_of_two_sets_of_rows(spark: SparkSession, place: str) -> None:
-    operation = DIFF[place]
-    schema = TableSchema(operation.columns, tuple(name for name, _ in KEY), "hour")
+    schema = TableSchema(ANY, tuple(name for name, _ in KEY), "hour")
     for seed in range(1, 7):
         chance = Random(seed)
-        old, new = (random_rows(chance, operation.columns) for _ in range(2))
+        old, new = (random_rows(chance, schema.columns) for _ in range(2))
         new |= dict(list(old.items())[::2])  # some stay as they are
-        sides = [table(schema.stored, side.values()) for side in (new, old)]
-        found = operation.run(spark, schema, *sides)
+        before, after = (table(schema.stored, side.values()) for side in (old, new))
+        if place == "spark":
+            found = _diff_on_spark(spark, schema, before, after)
+        else:
+            found = diff(before, after, schema, table="t")
         assert told(found, schema.stored) == difference(old, new), f"seed {seed}"
 
 
-@pytest.mark.parametrize("place", NET)
+@pytest.mark.parametrize("place", TUPLES, indirect=True)
+def test_two_rows_of_a_key_are_refused(spark: SparkSession, place: str) -> None:
+    schema = TableSchema(KEY, tuple(name for name, _ in KEY), "hour")
+    once, twice = (table(KEY, [(None, "2026112010")] * count) for count in (1, 2))
+    with pytest.raises(
+        ConstraintViolated, match=r"`t`: two rows share the primary key \(id=None, hour='2026"
+    ):
+        diff(once, twice, schema, table="t")
+
+
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_the_net_change_of_several_versions(spark: SparkSession, place: str) -> None:
-    operation = NET[place]
-    schema = TableSchema(operation.columns, tuple(name for name, _ in KEY), "hour")
+    schema = TableSchema(ANY, tuple(name for name, _ in KEY), "hour")
     for seed in range(1, 7):
         chance = Random(seed)
-        states = [random_rows(chance, operation.columns) for _ in range(4)]
+        states = [random_rows(chance, schema.columns) for _ in range(4)]
         logged = [
             (*row, version)
             for version, (old, new) in enumerate(pairwise(states), 1)
             for row in between(old, new)
         ]
         changes = table((*schema.stored, (KIND, "string"), (VERSION, "bigint")), logged)
-        found = operation.run(spark, schema, changes, None)
+        found = _net_on_spark(spark, schema, changes) if place == "spark" else net(changes, schema)
         assert told(found, schema.stored) == difference(states[0], states[-1]), f"seed {seed}"
 
 

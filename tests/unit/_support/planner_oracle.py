@@ -17,7 +17,7 @@ from planner_random import Change, Row
 from headrace.engine.rows.cells import TooWide, restricted, touched_cells
 from headrace.planner import AffectedKeys, Cells
 from headrace.spec.model import TableSpec
-from headrace.store.live.lookup import KeySet, semi_join
+from headrace.store.live.key_joins import KeySet, semi_join
 
 Rows = list[Row]
 Columns = Mapping[str, tuple[str, ...]]

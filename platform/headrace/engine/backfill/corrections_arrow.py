@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from headrace.engine.compaction.compaction import live_rows
 from headrace.engine.refresh.constraints import check_constraints
-from headrace.engine.rows.diff import check_unique, diff_many
+from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Table
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.frames import local
 from headrace.store.live.head import Head
-from headrace.store.live.lookup import include, is_unique, tuples
+from headrace.store.live.key_joins import is_unique, semi_join, tuples
 from headrace.store.schema import DELETE, INSERT, KIND
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def few_corrections(
     held = live_rows(head, column, inside)
     if not is_unique(held, schema.key):
         return None
-    check_unique(wanted, schema, table=str(table.name))
-    changes = diff_many(held, wanted, schema)
+    changes = diff(held, wanted, schema, table=str(table.name))
     if labels is not None and column is not None and column not in schema.key:
         moved = _moved(head, table, changes, held, wanted, inside or [])
         if moved is None:
@@ -98,7 +97,12 @@ def _moved(
     if not is_unique(outside, schema.key):
         return None
     names = list(schema.stored_names)
-    left = pa.concat_tables([held.select(names), include(outside, schema.key, coming).select(names)])
+    left = pa.concat_tables([held.select(names), semi_join(outside, schema.key, coming).select(names)])
     arrow = left.schema
-    stay = include(outside, schema.key, leaving).select(names).cast(arrow)
-    return diff_many(left, pa.concat_tables([wanted.select(names).cast(arrow), stay]), schema)
+    stay = semi_join(outside, schema.key, leaving).select(names).cast(arrow)
+    return diff(
+        left,
+        pa.concat_tables([wanted.select(names).cast(arrow), stay]),
+        schema,
+        table=str(table.name),
+    )

@@ -11,7 +11,7 @@ from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.table.table import Table
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.live.head import Head
-from headrace.store.live.lookup import is_unique, tuples
+from headrace.store.live.key_joins import is_unique, tuples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.table.table import Table
 from headrace.store.live.head import Cold, Head
-from headrace.store.live.lookup import exclude
+from headrace.store.live.key_joins import anti_join
 from headrace.store.record.commits import Commit
 from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION, TableSchema
 
@@ -86,10 +86,10 @@ def _fold_in_driver(table: Table, changes: pa.Table, version: int, *, run_id: st
         # Newest first: what a later version says of a key hides what an earlier one does.
         own = changes.filter(pc.equal(changes.column(VERSION), number))
         new = own.filter(pc.is_in(own.column(KIND), pa.array([INSERT, UPDATE_AFTER])))
-        rows.append(exclude(new, key, seen) if seen.num_rows else new)
+        rows.append(anti_join(new, key, seen) if seen.num_rows else new)
         seen = pa.concat_tables([seen, own.select(list(key))])
     names = list(store.schema.stored_names)
-    found = pa.concat_tables([part.select(names) for part in (exclude(kept, key, seen), *rows)])
+    found = pa.concat_tables([part.select(names) for part in (anti_join(kept, key, seen), *rows)])
     write_local(table, found, partitions, version=version, compacted=version, run_id=run_id)
 
 

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.direct import SAMPLE_ROWS, agrees, direct_query
 from headrace.engine.ingest.spark import Loaded, account, follows, next_commit
-from headrace.engine.rows.diff import check_unique, count_kinds, counted, diff_many
+from headrace.engine.rows.diff import check_unique, count_kinds, counted, diff
 from headrace.engine.spark.arrow_query import run_direct
 from headrace.engine.table.table import Delta, StgTable
 from headrace.planner.sql.direct import Direct, Value
 from headrace.sources.decoding import Undecodable, decodable, decode
 from headrace.sources.envelope import LAST_READ, sequence
-from headrace.store.live.lookup import exclude, include
+from headrace.store.live.key_joins import anti_join, semi_join
 from headrace.store.record.frontier import Offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM
 
@@ -159,22 +159,22 @@ def _apply(
     images = images.append_column(SEQUENCE, pa.array(marks, pa.string()))
     deleted = pc.equal(found.last.column("op"), "d")
     new = run_direct(marked, images.filter(pc.invert(deleted)))
-    check_unique(new, schema, table=str(table.name))
     every = run_direct(Direct(marked.columns, ()), images).select([*schema.key, SEQUENCE])
     gone = every.filter(deleted)
     summary = found.summary
     loading = summary["reads"] > 0 and not summary["lasts"]
     if store.version == 0:
+        check_unique(new, schema, table=str(table.name))
         counts = Counter({INSERT: new.num_rows})
         buried = gone
         changes = None
     else:
         if store.cold:
             compact(spark, table, run_id=run_id)
-        old = include(store.head().read(), schema.key, every)
-        changes = _marked(diff_many(old, new, schema), schema.key, every)
+        old = semi_join(store.head().read(), schema.key, every)
+        changes = _marked(diff(old, new, schema, table=str(table.name)), schema.key, every)
         counts = count_kinds(changes)
-        buried = exclude(gone, schema.key, old)
+        buried = anti_join(gone, schema.key, old)
     accounting = account(summary, counts, keys=summary["keys"], live=summary["valid"])
     commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
     if changes is None:

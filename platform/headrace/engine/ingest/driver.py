@@ -14,14 +14,14 @@ import pyarrow as pa
 from headrace.engine.ingest.images import Images, run_images
 from headrace.engine.ingest.refused import truncated, unsent
 from headrace.engine.refresh.constraints import check_violations
-from headrace.engine.rows.diff import diff_local
+from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
 from headrace.sources.envelope import Event, NetChange, net, sequence
 from headrace.sources.types import unsent_column
-from headrace.store.live.lookup import KeySet, semi_join, tuples
+from headrace.store.live.key_joins import KeySet, semi_join, tuples
 from headrace.store.record.frontier import Offsets, covers, merge_offsets
 from headrace.store.schema import (
     DELETE,
@@ -182,7 +182,7 @@ def _net_rows(
     after = semi_join(images.after, schema.key, set(sequences))  # without those of repeated events
     check_violations(after, table)
     after = _with_sequence(after, schema.key, sequences)
-    changes = diff_local(before, after, schema, table=str(table.name))
+    changes = diff(before, after, schema, table=str(table.name))
     changes = _sequence_deletes(changes, schema.key, sequences)
     _account(accounting, changes, schema.key, set(sequences))
     arrow = arrow_schema(schema.stored)

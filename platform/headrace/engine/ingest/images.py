@@ -14,7 +14,7 @@ from headrace.engine.spark.query import VIOLATED, run, with_violations
 from headrace.engine.table.table import StgTable
 from headrace.sources.envelope import NetChange
 from headrace.sources.postgres import SourceSchema
-from headrace.store.live.lookup import tuples
+from headrace.store.live.key_joins import tuples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

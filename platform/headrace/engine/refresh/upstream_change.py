@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from headrace.engine.rows.diff import net_local
+from headrace.engine.rows.diff import net
 from headrace.engine.table.table import Delta, Table
 from headrace.planner.policy.classify import Change, classify
 from headrace.spec.model import CorrectionPolicy
@@ -58,7 +58,7 @@ def netted(delta: Delta, upstream: Table) -> Delta:
     """One change per key, none for keys that end as they began."""
     if delta.rows is None or delta.through - delta.after <= 1 or delta.change is Change.APPEND:
         return delta
-    rows = net_local(delta.rows, upstream.store.schema)
+    rows = net(delta.rows, upstream.store.schema)
     change: Change = delta.change
     if not rows.num_rows:
         change = Change.NOTHING

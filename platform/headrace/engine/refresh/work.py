@@ -14,7 +14,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, Table
 from headrace.spec.model import TableName
 from headrace.store.live.head import Head
-from headrace.store.live.lookup import KeySet, semi_join
+from headrace.store.live.key_joins import KeySet, semi_join
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, TableSchema
 
 if TYPE_CHECKING:

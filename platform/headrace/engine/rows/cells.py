@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.planner.cells.cells import Cells
 from headrace.planner.cells.paths import Step
 from headrace.planner.sql.joins import comparable
-from headrace.store.live.lookup import KeySet, tuples
+from headrace.store.live.key_joins import KeySet, tuples
 from headrace.store.schema import TableSchema
 
 if TYPE_CHECKING:

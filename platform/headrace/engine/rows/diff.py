@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import ConstraintViolated
-from headrace.store.live.lookup import pairs, tuples
+from headrace.store.live.key_joins import pairs, tuples
 from headrace.store.schema import (
     DELETE,
     INSERT,
@@ -20,6 +20,7 @@ from headrace.store.schema import (
     VERSION,
     TableSchema,
     arrow_schema,
+    conform,
 )
 
 if TYPE_CHECKING:
@@ -37,27 +38,46 @@ def _comparable(value: Any) -> Any:
     return {k: _comparable(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def diff_local(old: pa.Table, new: pa.Table, schema: TableSchema, *, table: str) -> pa.Table:
+FEW_COMPARED, FEW_FOLDED = 200, 2_000
+"""Rows up to which Python's tuples and dictionaries take less time than Arrow's joins: see `bench rows`."""
+
+_BEFORE = (UPDATE_BEFORE, DELETE)
+
+Picks = dict[str, pa.Array]
+"""By kind of change the places of rows: of the old ones for `-U` and `-D`, else of the new ones."""
+
+
+def diff(old: pa.Table, new: pa.Table, schema: TableSchema, *, table: str) -> pa.Table:
     """Changes that turn `old` into `new`, in the driver.
 
     Args:
-        old, new: stored columns, any order.
+        old, new: stored columns, any order. No two old rows share a key.
     Returns:
         Stored columns and `_kind`.
     Raises:
         ConstraintViolated: two new rows share a primary key.
     """
-    names = list(schema.stored_names)
     arrow = arrow_schema(schema.stored)
+    old, new = conform(old, arrow), conform(new, arrow)
+    few = old.num_rows + new.num_rows <= FEW_COMPARED or not schema.joinable
+    pick = _differing_few if few else _differing
+    parts = []
+    for kind, places in pick(old, new, schema, table).items():
+        rows = (old if kind in _BEFORE else new).take(places)
+        parts.append(rows.append_column(KIND, pa.repeat(pa.scalar(kind), rows.num_rows)))
+    return pa.concat_tables(parts)
+
+
+def _differing_few(old: pa.Table, new: pa.Table, schema: TableSchema, table: str) -> Picks:
+    names = schema.stored_names
     image = tuple if schema.comparable else _comparable
-    old, new = old.select(names).cast(arrow), new.select(names).cast(arrow)
     before = dict(zip(tuples(old, schema.key), enumerate(tuples(old, names)), strict=True))
     after: dict[tuple[Any, ...], tuple[int, tuple[Any, ...]]] = {}
     for index, (key, row) in enumerate(zip(tuples(new, schema.key), tuples(new, names), strict=True)):
         if key in after:
             raise duplicate_key(table, schema, key)
         after[key] = (index, row)
-    picks: dict[str, list[int]] = {INSERT: [], UPDATE_BEFORE: [], UPDATE_AFTER: [], DELETE: []}
+    picks: dict[str, list[int]] = {UPDATE_BEFORE: [], UPDATE_AFTER: [], INSERT: [], DELETE: []}
     for key, (index, row) in after.items():
         was = before.get(key)
         if was is None:
@@ -66,51 +86,55 @@ def diff_local(old: pa.Table, new: pa.Table, schema: TableSchema, *, table: str)
             picks[UPDATE_BEFORE].append(was[0])
             picks[UPDATE_AFTER].append(index)
     picks[DELETE] = [index for key, (index, _) in before.items() if key not in after]
-    parts = []
-    for kind, side in ((UPDATE_BEFORE, old), (UPDATE_AFTER, new), (INSERT, new), (DELETE, old)):
-        rows = side.take(pa.array(picks[kind], pa.int64()))
-        parts.append(rows.append_column(KIND, pa.array([kind] * rows.num_rows, pa.string())))
-    return pa.concat_tables(parts)
+    return {kind: pa.array(places, pa.int64()) for kind, places in picks.items()}
 
 
-def diff_many(old: pa.Table, new: pa.Table, schema: TableSchema) -> pa.Table:
-    """As `diff_local`, vectorised, for tables whose columns Arrow compares (`schema.comparable`).
-
-    No two rows of one side share a key.
-    """
-    names = list(schema.stored_names)
-    arrow = arrow_schema(schema.stored)
-    old, new = old.select(names).cast(arrow), new.select(names).cast(arrow)
+def _differing(old: pa.Table, new: pa.Table, schema: TableSchema, table: str) -> Picks:
+    check_unique(new, schema, table=table)
     before, after = pairs(old, new, schema.key)
-    both = pc.and_(pc.is_valid(before), pc.is_valid(after))
-    left, right = old.take(before.filter(both)), new.take(after.filter(both))
-    differs = pa.chunked_array([pa.repeat(False, left.num_rows)])
-    for name in names:
-        a, b = left.column(name), right.column(name)
-        unequal = pc.fill_null(pc.not_equal(a, b), pc.xor(pc.is_null(a), pc.is_null(b)))
-        differs = pc.or_(differs, unequal)
-    parts = [
-        (UPDATE_BEFORE, left.filter(differs)),
-        (UPDATE_AFTER, right.filter(differs)),
-        (INSERT, new.take(after.filter(pc.is_null(before)))),
-        (DELETE, old.take(before.filter(pc.is_null(after)))),
-    ]
-    return pa.concat_tables(
-        [rows.append_column(KIND, pa.repeat(pa.scalar(kind), rows.num_rows)) for kind, rows in parts]
-    )
+    stays = pc.and_(pc.is_valid(before), pc.is_valid(after))
+    was, now = before.filter(stays), after.filter(stays)
+    differs = pa.chunked_array([pa.repeat(False, len(was))])
+    for name in schema.stored_names:
+        if name not in schema.key:
+            differs = pc.or_(differs, _unequal(old.column(name).take(was), new.column(name).take(now)))
+    return {
+        UPDATE_BEFORE: was.filter(differs.combine_chunks()),
+        UPDATE_AFTER: now.filter(differs.combine_chunks()),
+        INSERT: after.filter(pc.is_null(before)),
+        DELETE: before.filter(pc.is_null(after)),
+    }
 
 
-_BEFORE = (UPDATE_BEFORE, DELETE)
+def _unequal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Where two columns differ: NULL is itself, and so is NaN."""
+    if pa.types.is_nested(left.type):
+        both = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return pa.chunked_array([[_comparable(a) != _comparable(b) for a, b in both]], pa.bool_())
+    unequal = pc.fill_null(pc.not_equal(left, right), pc.xor(pc.is_null(left), pc.is_null(right)))
+    if pa.types.is_floating(left.type):
+        both_nan = pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False)
+        unequal = pc.and_not(unequal, both_nan)
+    return unequal
 
 
-def net_local(changes: pa.Table, schema: TableSchema) -> pa.Table:
-    """Fold changes of several versions, in version order, to one net change per key.
+def net(changes: pa.Table, schema: TableSchema) -> pa.Table:
+    """Fold changes of several versions to one net change per key, in the driver.
 
     Args:
         changes: logged columns, ascending by version.
     Returns:
         Stored columns and `_kind`; keys that end as they began are gone.
     """
+    few = changes.num_rows <= FEW_FOLDED or not schema.joinable
+    ends = _ends_few if few else _ends
+    stored = changes.select(list(schema.stored_names))
+    old, new = (stored.take(places) for places in ends(changes, schema))
+    return diff(old, new, schema, table="")
+
+
+def _ends_few(changes: pa.Table, schema: TableSchema) -> tuple[pa.Array, pa.Array]:
+    """The places of what each key was before its first version, and of what it is after its last one."""
     first: dict[tuple[Any, ...], tuple[int, list[int]]] = {}
     last: dict[tuple[Any, ...], tuple[int, list[int]]] = {}
     kinds, versions = changes.column(KIND).to_pylist(), changes.column(VERSION).to_pylist()
@@ -123,16 +147,36 @@ def net_local(changes: pa.Table, schema: TableSchema) -> pa.Table:
             last[key] = (versions[index], [])
         if not before:
             last[key][1].append(index)
-    stored = changes.select(list(schema.stored_names))
-    old = [i for _, indexes in first.values() for i in indexes[:1]]
-    new = [i for _, indexes in last.values() for i in indexes[:1]]
-    return diff_local(
-        stored.take(pa.array(old, pa.int64())), stored.take(pa.array(new, pa.int64())), schema, table=""
-    )
+    old = [i for _, indexes in first.values() for i in indexes]
+    new = [i for _, indexes in last.values() for i in indexes]
+    return pa.array(old, pa.int64()), pa.array(new, pa.int64())
+
+
+def _ends(changes: pa.Table, schema: TableSchema) -> tuple[pa.Array, pa.Array]:
+    before = pc.is_in(changes.column(KIND), pa.array(_BEFORE))
+    version, place = changes.column(VERSION), pa.array(range(changes.num_rows), pa.int64())
+    marked = changes.select(list(schema.key))
+    for name, column in (
+        ("_first", version),
+        ("_last", version),
+        ("_old", pc.if_else(before, place, None)),
+        ("_new", pc.if_else(before, None, place)),
+    ):
+        marked = marked.append_column(name, column)
+    ends = [("_first", "min"), ("_last", "max"), ("_old", "min"), ("_new", "max")]
+    found = marked.group_by(list(schema.key)).aggregate(ends)
+
+    def at(place: str, version_of_key: str) -> pa.Array:
+        """These places, where they are of this version of their keys."""
+        valid = found.filter(pc.is_valid(found.column(place)))
+        places = valid.column(place)
+        return places.filter(pc.equal(version.take(places), valid.column(version_of_key))).combine_chunks()
+
+    return at("_old_min", "_first_min"), at("_new_max", "_last_max")
 
 
 def net_frame(changes: DataFrame, schema: TableSchema) -> DataFrame:
-    """As `net_local`, as a Spark plan over logged columns."""
+    """As `net`, as a Spark plan over logged columns."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -181,7 +225,7 @@ def count_kinds(changes: pa.Table | DataFrame) -> Counter[str]:
 def diff_frame(
     old: DataFrame | None, new: DataFrame, schema: TableSchema, *, upsert: bool = False
 ) -> DataFrame:
-    """As `diff_local`, as a Spark plan. `old` is None where the table is empty.
+    """As `diff`, as a Spark plan. `old` is None where the table is empty.
 
     Args:
         upsert: old rows without a new one of their key stay: `old` may be the whole table.

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable, write_deltalake
 
 from headrace.store.changelog import Changelog
-from headrace.store.live.lookup import KeySet, tuples
+from headrace.store.live.key_joins import KeySet, tuples
 from headrace.store.schema import DELETE, KIND, SEQUENCE, VERSION, TableSchema
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.store.live.lookup import KeySet, SnapshotIndex, anti_join
+from headrace.store.live.key_joins import KeySet, anti_join
+from headrace.store.live.lookup import SnapshotIndex
 from headrace.store.live.tail import TailView
 from headrace.store.record.commits import Commit
 from headrace.store.snapshot import Pin

@@ -19,10 +19,9 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from headrace.store.live.key_joins import KeySet, semi_join
 from headrace.store.live.resident import RESIDENT
 from headrace.store.schema import conform
-
-KeySet = set[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -33,108 +32,6 @@ class _File:
     high: Mapping[str, Any]
     rows: int
     bytes: int
-
-
-def tuples(table: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Rows of the named columns as Python tuples, NULL as None."""
-    return list(zip(*(table.column(c).to_pylist() for c in columns), strict=True)) if columns else []
-
-
-def semi_join(table: pa.Table, columns: Sequence[str], keys: KeySet) -> pa.Table:
-    """Rows of `table` whose tuple of `columns` is one of `keys`, NULL-safe."""
-    for position, column in enumerate(columns):  # a vectorised first cut
-        wanted = pa.array({k[position] for k in keys}, table.schema.field(column).type)
-        table = table.filter(pc.is_in(table.column(column), wanted))
-    if len(columns) == 1:
-        return table
-    keep = [i for i, row in enumerate(tuples(table, columns)) if row in keys]
-    return table.take(pa.array(keep, pa.int64())) if len(keep) < table.num_rows else table
-
-
-def anti_join(table: pa.Table, columns: Sequence[str], keys: KeySet) -> pa.Table:
-    """Rows of `table` whose tuple of `columns` is none of `keys`, NULL-safe."""
-    if not keys or not table.num_rows:
-        return table
-    suspects = None  # a vectorised first cut: most rows share no value with any key
-    for position, column in enumerate(columns):
-        wanted = pa.array({k[position] for k in keys}, table.schema.field(column).type)
-        mask = pc.is_in(table.column(column), wanted)
-        suspects = mask if suspects is None else pc.and_(suspects, mask)
-    if len(columns) > 1:
-        places = pc.indices_nonzero(suspects).to_pylist()
-        rows = tuples(table.take(pa.array(places, pa.int64())), columns)
-        gone = [p for p, row in zip(places, rows, strict=True) if row in keys]
-        suspects = pc.is_in(pa.array(range(table.num_rows), pa.int64()), pa.array(gone, pa.int64()))
-    return table.filter(pc.invert(suspects))
-
-
-def exclude(table: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
-    """As `anti_join`, for many keys: the rows of `keys`, which has these columns, repeats allowed.
-
-    A hash join; NULL meets NULL. Raises ArrowInvalid for columns of types that Arrow does not join on.
-    """
-    return _joined(table, columns, keys, "left anti")
-
-
-def include(table: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
-    """As `semi_join`, for many keys: see `exclude`."""
-    return _joined(table, columns, keys, "left semi")
-
-
-def _joined(table: pa.Table, columns: Sequence[str], keys: pa.Table, how: str) -> pa.Table:
-    left, right = _comparable(table.select(list(columns)), keys.select(list(columns)), columns)
-    names = left.column_names
-    left = left.append_column(_PLACE, pa.array(range(table.num_rows), pa.int64()))
-    kept = left.join(right.group_by(names).aggregate([]), keys=names, join_type=how).column(_PLACE)
-    return table.take(kept.combine_chunks().sort()) if len(kept) < table.num_rows else table
-
-
-def is_unique(rows: pa.Table, columns: Sequence[str]) -> bool:
-    """Whether no two rows have the same tuple of `columns`: NULL is one value. Not for floats."""
-    return bool(rows.group_by(list(columns)).aggregate([]).num_rows == rows.num_rows)
-
-
-def pairs(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, pa.Array]:
-    """Which row of one table has the key of which of the other: indices, NULL where there is none.
-
-    Each table has a key once.
-    """
-    one, other = _comparable(left.select(list(columns)), right.select(list(columns)), columns)
-    names = one.column_names
-    one = one.append_column("_left", pa.array(range(left.num_rows), pa.int64()))
-    other = other.append_column("_right", pa.array(range(right.num_rows), pa.int64()))
-    found = one.join(other, keys=names, join_type="full outer").combine_chunks()
-    order = pc.sort_indices(found, sort_keys=[("_left", "ascending"), ("_right", "ascending")])
-    found = found.take(order)
-    return found.column("_left").combine_chunks(), found.column("_right").combine_chunks()
-
-
-def _comparable(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
-    """Both with columns by which Arrow's joins, where NULL never meets anything, compare as NULL-safe."""
-    for name in columns:
-        left, right = _without_nulls(left, right, name)
-    return left, right
-
-
-_PLACE = "_place"
-
-
-def _without_nulls(left: pa.Table, right: pa.Table, name: str) -> tuple[pa.Table, pa.Table]:
-    """Where one of the columns has NULLs: flags beside them, and in their place some value of the column."""
-    sides = (left, right)
-    if not any(side.column(name).null_count for side in sides):
-        return left, right
-    some = next((v for side in sides for v in side.column(name).drop_null().slice(0, 1)), None)
-    flagged = []
-    for side in sides:
-        column = side.column(name)
-        side = side.append_column(f"_null_{name}", pc.is_null(column))
-        place = side.schema.get_field_index(name)
-        if some is None:
-            flagged.append(side.remove_column(place))
-        else:
-            flagged.append(side.set_column(place, name, pc.fill_null(column, some)))
-    return flagged[0], flagged[1]
 
 
 FIXED_BYTES, TEXT_BYTES = 10, 24

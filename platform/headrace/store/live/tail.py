@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.store.live.lookup import KeySet, semi_join, tuples
+from headrace.store.live.key_joins import KeySet, semi_join, tuples
 from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION, TableSchema, arrow_schema
 
 _LIVE = {INSERT, UPDATE_AFTER}

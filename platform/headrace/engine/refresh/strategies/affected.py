@@ -17,12 +17,12 @@ from headrace.engine.rows.cells import (
     touched_cells,
     touched_cells_frame,
 )
-from headrace.engine.rows.diff import diff_frame, diff_local
+from headrace.engine.rows.diff import diff, diff_frame
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import run, used_columns, with_violations
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions
 from headrace.spec.model import TableSpec
-from headrace.store.live.lookup import KeySet
+from headrace.store.live.key_joins import KeySet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +42,7 @@ def in_driver(work: Work, strategy: AffectedKeys | AffectedPartitions) -> pa.Tab
     if old.num_rows > table.limits.compared:
         raise TooLarge
     check_violations(result, table)
-    return diff_local(old, result, table.store.schema, table=str(table.name))
+    return diff(old, result, table.store.schema, table=str(table.name))
 
 
 def on_spark(

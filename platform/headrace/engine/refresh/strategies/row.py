@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.refresh.work import AFTER, BEFORE, Frames, Work, images
-from headrace.engine.rows.diff import check_unique, diff_frame, diff_local, diff_many
+from headrace.engine.rows.diff import diff, diff_frame
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import VIOLATED, run, with_violations
 from headrace.engine.table.table import Table
@@ -30,7 +30,7 @@ def in_driver(work: Work, strategy: Row) -> pa.Table:
     inputs = [(images(delta.rows, *kinds), columns) for kinds in (BEFORE, AFTER)]
     both = table.run.queries.run(spark, "row", inputs, partial(_both_sides, spark, table))
     before, after = _apart(both, table)
-    return diff_local(before, after, table.store.schema, table=str(table.name))
+    return diff(before, after, table.store.schema, table=str(table.name))
 
 
 def suits_arrow(table: Table, strategy: Row) -> bool:
@@ -44,8 +44,7 @@ def by_arrow(work: Work, strategy: Row) -> pa.Table:
     spark, table, columns = work.sessions.large, work.table, upstream.store.schema.columns
     inputs = [local(spark, images(delta.rows, *kinds), columns) for kinds in (BEFORE, AFTER)]
     before, after = _apart(_both_sides(spark, table, inputs).toArrow(), table)
-    check_unique(after, table.store.schema, table=str(table.name))
-    return diff_many(before, after, table.store.schema)
+    return diff(before, after, table.store.schema, table=str(table.name))
 
 
 def on_spark(work: Work, strategy: Row, frames: Frames, persist: Persisted) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,12 +10,12 @@ from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.refresh.strategies.affected import affected_rows
 from headrace.engine.refresh.work import Frames, Work
 from headrace.engine.rows.cells import TooLarge, TooWide
-from headrace.engine.rows.diff import diff_local
+from headrace.engine.rows.diff import diff
 from headrace.engine.spark.persisted import Persisted
-from headrace.engine.spark.query import drop_view, with_violations
+from headrace.engine.spark.query import temporary_views, with_violations
 from headrace.engine.table.table import Table
 from headrace.planner.strategies import TopN
-from headrace.store.live.lookup import anti_join
+from headrace.store.live.key_joins import anti_join
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +44,7 @@ def in_driver(work: Work, strategy: TopN) -> pa.Table:
         raise TooWide("rows that the table does not hold may come up among its first ones")
     result = known.slice(0, strategy.limit)
     check_violations(result, table)
-    return diff_local(stored, result, table.store.schema, table=str(table.name))
+    return diff(stored, result, table.store.schema, table=str(table.name))
 
 
 def on_spark(work: Work, strategy: TopN, frames: Frames, persist: Persisted) -> DataFrame:
@@ -66,12 +65,8 @@ def _ranked(spark: SparkSession, table: Table, strategy: TopN, *parts: pa.Table)
     order = ", ".join((*strategy.order, _MARK))
 
     def build(frames: list[DataFrame]) -> DataFrame:
-        view = f"hr_{uuid.uuid4().hex}"
-        frames[0].createOrReplaceTempView(view)
-        try:
+        with temporary_views(spark, frames) as [view]:
             first = spark.sql(f"SELECT * FROM {view} ORDER BY {order} LIMIT {strategy.limit + 1}")
-            return with_violations(first, table.spec)
-        finally:
-            drop_view(spark, view)
+        return with_violations(first, table.spec)
 
     return table.run.queries.run(spark, "ranked", [(rows, (*schema.stored, (_MARK, "int")))], build)

@@ -25,7 +25,7 @@ from headrace.engine.rows.cells import (
     touched_cells,
     touched_cells_frame,
 )
-from headrace.engine.rows.diff import diff_frame, diff_local, diff_many
+from headrace.engine.rows.diff import diff, diff_frame
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.prepared import Columns
 from headrace.engine.spark.query import run, used_columns, with_violations
@@ -34,8 +34,7 @@ from headrace.planner.sql.state import State
 from headrace.planner.strategies import Weighted
 from headrace.store.frames import local
 from headrace.store.live.head import Head
-from headrace.store.live.lookup import KeySet, anti_join, include, tuples
-from headrace.store.live.lookup import semi_join as local_semi_join
+from headrace.store.live.key_joins import KeySet, anti_join, semi_join, tuples
 from headrace.store.schema import KIND, arrow_schema
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def in_driver(work: Work, strategy: Weighted) -> pa.Table:
 
     result = table.run.queries.run(spark, "weighted", [(stored, schema.stored), *inputs], build)
     check_violations(result, table)
-    return diff_local(stored, result, schema, table=str(table.name))
+    return diff(stored, result, schema, table=str(table.name))
 
 
 def suits_arrow(table: Table, strategy: Weighted) -> bool:
@@ -156,13 +155,13 @@ def by_arrow(work: Work, strategy: Weighted) -> pa.Table:
     if where is not None:
         keys = pa.concat_tables([side.select(list(where.columns)) for side in sides])
         keys = keys.rename_columns(list(schema.key)).cast(stored.select(list(schema.key)).schema)
-        stored = include(stored, schema.key, keys)
+        stored = semi_join(stored, schema.key, keys)
     columns = used_columns(table.stored_query, upstream.store.schema.columns)
     old, new = _both_states(spark, table, strategy, [local(spark, side, columns) for side in sides])
     after = merged(strategy.state, dict(schema.stored), local(spark, stored, schema.stored), old, new)
     result = with_violations(after, table.spec).toArrow()
     check_violations(result, table)
-    return diff_many(stored, result, schema)
+    return diff(stored, result, schema, table=str(table.name))
 
 
 def _sides(work: Work, strategy: Weighted) -> tuple[list[pa.Table], list[pa.Table]]:
@@ -198,7 +197,7 @@ class _Before(HeadLeaves):
         now = self._unchanged(reference, super().find(reference, columns, keys))
         if reference not in self._old:
             return now
-        old = local_semi_join(self._old[reference].select(now.column_names), columns, keys)
+        old = semi_join(self._old[reference].select(now.column_names), columns, keys)
         return pa.concat_tables([now, old])
 
     def read(self, reference: int) -> pa.Table:
