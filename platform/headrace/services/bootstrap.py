@@ -45,7 +45,6 @@ def main(stamp: str, stage: str) -> int:
                 _stamp("packages").write_text(stamp)
             if stage == "everything" and not _done("everything", stamp):
                 _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
-                _say("making an ahead-of-time cache of classes, with which the warehouse starts faster")
                 _run("the ahead-of-time cache", [PYTHON, "-m", "headrace.engine.spark.aot_cache"])
                 _stamp("everything").write_text(stamp)
         except SetupFailed as error:

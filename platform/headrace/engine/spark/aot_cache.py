@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 OLDEST = 25
 """The Java that makes a cache in one run, with the profiles of its methods."""
+
+MAKING = "making an ahead-of-time cache of classes, with which the warehouse starts faster"
 
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """The JVM warns on stdout of each class that a cache cannot hold, and of a cache that does not fit."""
@@ -80,10 +82,13 @@ def renew(settings: Settings, report: Callable[[str], None]) -> None:
     wanted = cache(settings)
     if not _missing(wanted) or _log(wanted).is_file():
         return
-    report("making an ahead-of-time cache for this Java and these jars, with which it starts faster")
+    report(MAKING)
     home = {"HEADRACE_HOME": str(settings.home)}
     subprocess.run(
-        [sys.executable, "-m", __spec__.name], env=os.environ | home, cwd=settings.project, check=False
+        [sys.executable, "-m", __spec__.name, "--quiet"],
+        env=os.environ | home,
+        cwd=settings.project,
+        check=False,
     )
 
 
@@ -98,10 +103,8 @@ def _log(wanted: Path) -> Path:
 
 
 def ensure(settings: Settings) -> None:
-    """Make the cache where it is missing. Runs a JVM of its own, so no session may be there yet."""
+    """Make the cache. Runs a JVM of its own, so no session may be there yet."""
     wanted = cache(settings)
-    if not _missing(wanted):
-        return
     with tempfile.TemporaryDirectory(prefix="making-", dir=wanted.parent) as made:
         folder = Path(made)
         _run(settings.model_copy(update={"project": folder, "data": folder}), folder / wanted.name)
@@ -164,10 +167,19 @@ def _exercise(spark: SparkSession, folder: Path) -> None:
     stream.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
 
 
-def main() -> int:
-    """Make the cache of this checkout. It is for speed alone: a failure is told and forgiven."""
+def main(arguments: Sequence[str]) -> int:
+    """Make the cache of this checkout, if this Java can. It is for speed alone: failing is told and forgiven.
+
+    Args:
+        arguments: `--quiet` where the caller has said what is made.
+    """
     settings = Settings.load(Path.cwd())
-    log = _log(cache(settings))
+    wanted = cache(settings)
+    if not _missing(wanted):
+        return 0
+    if "--quiet" not in arguments:
+        print(f"headrace: {MAKING}", file=sys.stderr, flush=True)
+    log = _log(wanted)
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _output_to(log):
@@ -199,4 +211,4 @@ def _output_to(log: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -40,8 +40,19 @@ def test_another_java_gets_its_cache_when_the_stack_starts(
     assert (runs, told) == ([], [])
     monkeypatch.setattr(aot_cache, "cache", lambda settings: made.with_stem("of-another-java"))
     aot_cache.renew(settings, told.append)
-    assert runs == [[sys.executable, "-m", "headrace.engine.spark.aot_cache", str(settings.home)]]
+    assert runs == [[sys.executable, "-m", "headrace.engine.spark.aot_cache", "--quiet", str(settings.home)]]
     assert len(told) == 1
+
+
+def test_a_java_that_cannot_make_one_is_told_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    java = SimpleNamespace(version=aot_cache.OLDEST - 1, binary=Path(sys.executable))
+    monkeypatch.setattr(aot_cache, "find_java", lambda: java)
+    monkeypatch.setattr(aot_cache.Settings, "load", lambda directory: settings)
+    assert aot_cache.main([]) == 0
+    assert capsys.readouterr().err == ""
+    assert not settings.home.exists()
 
 
 def test_what_failed_at_the_set_up_is_not_tried_at_every_start(
