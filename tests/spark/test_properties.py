@@ -30,6 +30,10 @@ SEEDS = int(os.environ.get("HEADRACE_PROPERTY_SEEDS", "1"))
 SEED = os.environ.get("HEADRACE_PROPERTY_SEED")
 """`family-seed-cycles`, as each case prints it."""
 
+BATCH_EVERY = 4
+"""Steps between two comparisons with the SQL in batch, which Spark computes: most of what a step costs.
+DuckDB computes the same at every step, unless a table stands behind."""
+
 LONG_CYCLES = 20
 LONG_FAMILIES = 2
 """What the long run plays besides: so many families a day, other ones the next day."""
@@ -50,11 +54,12 @@ class Differs(AssertionError):
 
 
 def check(play: Play, duck: Duck, case: Case, step: int, *, last: bool) -> None:
-    """Every table = its SQL in batch at its frontier, and = DuckDB over the source's rows."""
+    """Every table = DuckDB over the source's rows, and now and then = its SQL in batch at its frontier."""
     warehouse = play.warehouse
     strategies = {name: warehouse.table(name).plan.strategy.name for name in case.tables}
-    for name, what in warehouse.differing(proof=last):
-        raise Differs(name, step, f"({strategies[name]}) is not its batch result: {what}")
+    if last or play.lagging or step % BATCH_EVERY == BATCH_EVERY - 1:
+        for name, what in warehouse.differing(proof=last):
+            raise Differs(name, step, f"({strategies[name]}) is not its batch result: {what}")
     if play.lagging:
         return
     independent = duck.compute(warehouse.source.rows)
