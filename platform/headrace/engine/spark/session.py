@@ -99,6 +99,9 @@ def build_session(
         "spark.ui.retainedTasks": "200",
         "spark.sql.ui.retainedExecutions": "10",
         "spark.ui.showConsoleProgress": "false",
+        # A comparison of a dozen tables generates more classes than the hundred that Spark keeps by default:
+        # each one compiled them all again, by Janino and then by the JVM.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # Every broadcast of a few rows takes a page, and a refresh has several. Spark's own choice of up to
         # 64m fills the heap with empty ones until the next full collection.
         "spark.buffer.pageSize": "2m",
