@@ -5,12 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
+import pyarrow.compute as pc
 import pytest
+from comparison import multiset
+from deltalake import DeltaTable, write_deltalake
 from harness import Harness
-from orders_chain import LAYERS, nine_orders
+from orders_chain import HOURS, LAYERS, change, nine_orders
 
+from headrace.engine.compaction.compaction import compact
 from headrace.engine.proof import verify as module
 from headrace.engine.proof.verify import WIDTH, Proof
 from headrace.engine.spark.job_group import JobGroup
@@ -25,6 +30,8 @@ from headrace.spec.partitions.label_range import LabelRange
 NAMES = ["dws.total", "dwd.paid", "dws.by_user"]
 CHAIN = {name.replace(".", "/"): LAYERS[name.replace(".", "/")] for name in NAMES}
 compare = module.verify_batch
+
+PLACES: dict[str, dict[str, int]] = {"driver": {}, "spark": {"rows": -1}}
 
 
 @pytest.fixture
@@ -96,3 +103,39 @@ def test_a_cancelled_one_ends_both(
     with pytest.raises(Cancelled):
         verify(warehouse, sessions, progress)
     assert len(begun) == WIDTH
+
+
+def test_the_driver_reads_at_each_version_what_spark_does(harness: Callable[..., Harness]) -> None:
+    warehouse = harness({name: LAYERS[name] for name in ("dwd/paid", "dws/by_user", "dws/active")})
+    chance = Random(5)
+    for step in range(4):
+        for _ in range(8):
+            change(warehouse.source, chance)
+        warehouse.step()
+        if step == 1:
+            for table in warehouse.registry:
+                compact(warehouse.sessions.batch, table, run_id="test")
+    for table in warehouse.registry:
+        store = table.store
+        for version in range(1, store.version + 1):
+            held = store.read(version).select(list(store.schema.stored_names))
+            wanted = store.frame(warehouse.sessions.batch, version=version).toArrow()
+            assert multiset(held) == multiset(wanted), (table.name, version)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("labels", [None, LabelRange(HOURS[1], HOURS[2])])
+def test_wherever_rows_are_compared_what_differs_is_found(
+    warehouse: Harness, place: str, labels: LabelRange | None
+) -> None:
+    table = warehouse.table("dws.by_user")
+    warehouse.limit(**PLACES[place])
+    right = compare(warehouse.sessions.batch, warehouse.registry, table, labels)
+    assert (right.equal, right.missing, right.extra) == (True, 0, 0)
+    held = DeltaTable(str(table.store.snapshot.path))
+    rows = held.to_pyarrow_table()
+    one = rows.filter(pc.equal(rows.column("hour"), HOURS[1])).slice(0, 1)
+    write_deltalake(held, one, mode="append")  # by another engine
+    wrong = compare(warehouse.sessions.batch, warehouse.registry, table, labels)
+    assert (wrong.equal, wrong.missing, wrong.extra, wrong.rows) == (False, 0, 1, right.rows + 1)
+    assert [found.row["hour"] for found in wrong.sample] == [HOURS[1]]

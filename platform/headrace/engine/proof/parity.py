@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from headrace.engine.ingest.offsets import read
 from headrace.engine.ingest.spark import topic_rows
 from headrace.engine.rows.batch_rows import batch_rows, in_range
-from headrace.engine.rows.differences import differences, multiplicities
+from headrace.engine.rows.differences import Counted, counted, differences, multiplicities
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import tests_rows
 from headrace.engine.table.offline_bound import unwritten
@@ -27,37 +30,45 @@ SAMPLE = 20
 
 
 def compare(
+    spark: SparkSession,
     table: Table,
-    actual: DataFrame,
+    version: int,
     expected: DataFrame,
     *,
+    labels: LabelRange | None = None,
     against: str,
-    version: int,
     frontier: dict[str, Any],
     position: str | None = None,
 ) -> ParityResult:
-    """Compare rows and say what differs, row by row."""
+    """Compare the table's rows at a version with the expected ones, and say what differs, row by row.
+
+    Rows that fit the driver are compared there: whether anything differs is known so for a fraction of what a
+    Spark job costs. Where something does, or they do not fit, Spark compares, and says what.
+    """
     begun = time.monotonic()
-    with Persisted() as persist:
-        if tests_rows(table.spec):  # Spark fails where it infers a UNION's constraints from a subquery's side
-            expected = persist(expected)
-        sums = multiplicities(actual, expected).selectExpr(
-            "coalesce(sum(_n), 0) AS rows",
-            "coalesce(sum(greatest(_d, 0)), 0) AS missing",
-            "coalesce(sum(greatest(-_d, 0)), 0) AS extra",
-        )
-        rows, missing, extra = (int(value) for value in sums.collect()[0])
-        sample: list[DifferingRow] = []
-        partitions: list[str] = []
-        if missing or extra:  # a second pass: most comparisons find nothing to show
-            sample, partitions = _describe(persist(differences(actual, expected)), table)
+    sample: list[DifferingRow] = []
+    partitions: list[str] = []
+    found = _compared_in_driver(table, version, expected, labels) if _suits_driver(table) else None
+    if found is None or found.differs:
+        actual = in_range(table.store.frame(spark, version=version), table, labels)
+        with Persisted() as persist:
+            if tests_rows(table.spec):  # Spark fails where it infers a UNION's constraints from its subquery
+                expected = persist(expected)
+            sums = multiplicities(actual, expected).selectExpr(
+                "coalesce(sum(_n), 0) AS rows",
+                "coalesce(sum(greatest(_d, 0)), 0) AS missing",
+                "coalesce(sum(greatest(-_d, 0)), 0) AS extra",
+            )
+            found = Counted(*(int(value) for value in sums.collect()[0]))
+            if found.differs:  # a second pass: most comparisons find nothing to show
+                sample, partitions = _describe(persist(differences(actual, expected)), table)
     return ParityResult(
         table=str(table.name),
         against="source" if against == "source" else "batch",
-        equal=not missing and not extra,
-        rows=rows,
-        missing=missing,
-        extra=extra,
+        equal=not found.differs,
+        rows=found.rows,
+        missing=found.missing,
+        extra=found.extra,
         version=version,
         frontier=frontier,
         position=position,
@@ -65,6 +76,27 @@ def compare(
         sample=sample,
         seconds=time.monotonic() - begun,
     )
+
+
+def _suits_driver(table: Table) -> bool:
+    """Whether Arrow tells the table's rows apart, and the driver may hold them."""
+    schema = table.store.schema
+    return schema.joinable and schema.comparable and table.store.commit.rows <= table.limits.rows
+
+
+def _compared_in_driver(
+    table: Table, version: int, expected: DataFrame, labels: LabelRange | None
+) -> Counted | None:
+    """None where the result of the query does not fit."""
+    names = list(expected.columns)
+    wanted = expected.limit(table.limits.rows + 1).toArrow()
+    if wanted.num_rows > table.limits.rows:
+        return None
+    held = table.store.read(version).select(names)
+    if labels is not None and table.store.schema.partition is not None:
+        place = held.column(table.store.schema.partition)
+        held = held.filter(pc.is_in(place, pa.array(labels.among(place.unique().to_pylist()), place.type)))
+    return counted(held, wanted.cast(held.schema))
 
 
 def _describe(found: DataFrame, table: Table) -> tuple[list[DifferingRow], list[str]]:
@@ -104,8 +136,9 @@ def verify_topic(
     messages = read(spark, bootstrap, begin, {topic: commit.offsets.get(topic, begin[topic])})
     loaded = table.store.loaded_rows(spark) if commit.loaded else None
     expected = in_range(topic_rows(spark, table, messages, loaded), table, labels)
-    actual = in_range(table.store.frame(spark, version=commit.version), table, labels)
-    return compare(table, actual, expected, against="batch", version=commit.version, frontier=commit.frontier)
+    return compare(
+        spark, table, commit.version, expected, labels=labels, against="batch", frontier=commit.frontier
+    )
 
 
 def verify_batch(
@@ -131,6 +164,5 @@ def verify_batch(
     expected = batch_rows(spark, registry, table, frontier, labels=labels, complete_through=through)
     if nothing:
         expected = expected.limit(0)
-    actual = in_range(table.store.frame(spark, version=version), table, labels)
-    result = compare(table, actual, expected, against="batch", version=version, frontier=frontier)
+    result = compare(spark, table, version, expected, labels=labels, against="batch", frontier=frontier)
     return result.model_copy(update={"immutable_before": bound, "complete_through": through})

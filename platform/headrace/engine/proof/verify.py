@@ -17,7 +17,7 @@ from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.ingest.cuts import Cut, CutMissed
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
-from headrace.engine.rows.batch_rows import in_range, source_rows
+from headrace.engine.rows.batch_rows import source_rows
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import TerminalError, TransientError
@@ -139,14 +139,14 @@ class Proof:
     ) -> ParityResult:
         table.store.reread()
         version = cut.versions[table.name]
-        actual = in_range(table.store.frame(self.sessions.batch, version=version), table, labels)
         with source_rows(self.sessions.batch, table, at, self.scratch, labels) as expected:
             result = compare(
+                self.sessions.batch,
                 table,
-                actual,
+                version,
                 expected,
+                labels=labels,
                 against="source",
-                version=version,
                 frontier=table.store.commit.frontier,
                 position=f"{at.lsn >> 32:X}/{at.lsn & 0xFFFFFFFF:X}",
             )

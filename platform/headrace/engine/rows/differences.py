@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Rows held, those that are missing, and those that are too many."""
+
+    rows: int
+    missing: int
+    extra: int
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.missing or self.extra)
+
+
+def counted(held: pa.Table, wanted: pa.Table) -> Counted:
+    """Compare rows in the driver. NULL is itself; of columns that Arrow compares, so no floats, nothing nested.
+
+    Args:
+        held, wanted: of one schema.
+    """
+    sides = ((held, -1), (wanted, 1))
+    weighed = [
+        rows.append_column("_w", pa.repeat(pa.scalar(w, pa.int64()), rows.num_rows)) for rows, w in sides
+    ]
+    sums = pa.concat_tables(weighed).group_by(held.column_names).aggregate([("_w", "sum")]).column("_w_sum")
+    missing = pc.sum(pc.max_element_wise(sums, 0)).as_py() or 0
+    extra = -(pc.sum(pc.min_element_wise(sums, 0)).as_py() or 0)
+    return Counted(held.num_rows, missing, extra)
 
 
 def differences(actual: DataFrame, expected: DataFrame) -> DataFrame:
