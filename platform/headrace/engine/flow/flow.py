@@ -122,6 +122,10 @@ class Flow:
         """How many it has made."""
         return self._micro_batch.steps
 
+    def stretch(self, table: TableName) -> float:
+        """How many times later than declared the table may be now; 1 where it keeps its freshness."""
+        return self._tables.stretch(table)
+
     def failure(self) -> str | None:
         """Why the streaming query itself ended, or None while it runs."""
         if self._query is None or self._query.isActive:

@@ -77,9 +77,13 @@ class FlowTables:
         self.all = tables
         self.active &= {t.name for t in tables}
         interval, self.pace = self.pace.interval(), Pace(tables, self._registry)
-        self._trailing.forget()
+        self._trailing.retain(t for t in tables if not is_stg(t) and self.pace.trails(t))
         self._trail_on()  # at the new pace, also where the source is silent
         return self.pace.interval() != interval
+
+    def stretch(self, table: TableName) -> float:
+        """How many times later than declared a trailing table may be, so that tighter ones keep theirs."""
+        return self._trailing.stretch(table)
 
     def close(self) -> None:
         """Wait for what is under way; nothing follows."""
@@ -109,7 +113,7 @@ class FlowTables:
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
         if self.running and self._registry.behind(table):
-            self._trailing.follow(table, self.pace.between(table))
+            self._trailing.follow(table, self.pace.freshness(table))
 
     def _trail_on(self) -> None:
         for table in self.all:

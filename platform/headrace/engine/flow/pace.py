@@ -14,9 +14,6 @@ BATCHES_PER_FRESHNESS = 20
 LOOSE = 2.0
 """Times the flow's tightest freshness beyond which a table goes its own pace."""
 
-TRAILS_PER_FRESHNESS = 4
-"""Refreshes of a trailing table within its declared freshness, at most."""
-
 TRAILING_SECONDS = 1.5
 """Average refresh after which a table that nothing reads leaves the critical path of its flow."""
 
@@ -67,14 +64,10 @@ class Pace:
 
     def trails(self, table: Table) -> bool:
         """A table with a much looser freshness, or a slow one that nothing here reads: others do not wait."""
-        if self._freshness(table) > LOOSE * self._tightest:
+        if self.freshness(table) > LOOSE * self._tightest:
             return True
         return table.name in self._leaves and self._seconds.get(table.name, 0.0) > TRAILING_SECONDS
 
-    def between(self, table: Table) -> float:
-        """Seconds between two refreshes of a table that trails."""
-        return self._freshness(table) / TRAILS_PER_FRESHNESS
-
-    def _freshness(self, table: Table) -> float:
+    def freshness(self, table: Table) -> float:
         """Declared seconds, or those of the tightest consumer."""
         return table.freshness.total_seconds() if table.freshness is not None else self._tightest

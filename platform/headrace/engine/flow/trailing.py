@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 
 from headrace.engine.table.table import Table
+from headrace.scheduling.deadlines import Deadlines
 from headrace.spec.model import TableName
+
+log = logging.getLogger(__name__)
 
 
 class Trailing:
-    """Of one flow; one table at a time. Thread-safe.
+    """Of one flow; one table at a time, the one with the earliest deadline. Thread-safe.
 
     Args:
         flow: its name.
@@ -29,53 +31,69 @@ class Trailing:
         catch_up: Callable[[Table], None],
         after: Callable[[], None],
     ) -> None:
-        self._pool = ThreadPoolExecutor(1, f"trailing-{flow}", initializer=ready)
+        self._flow = flow
+        self._ready = ready
         self._catch_up = catch_up
         self._after = after
-        self._begun: dict[TableName, float] = {}
-        self._waiting: dict[TableName, threading.Timer] = {}
-        self._underway: set[TableName] = set()
+        self._changed = threading.Condition()
+        self._deadlines: Deadlines[TableName] = Deadlines()
+        self._tables: dict[TableName, Table] = {}
+        self._closed = False
+        self._thread: threading.Thread | None = None
 
-    def follow(self, table: Table, between: float) -> None:
-        """Let the table catch up, unless it is about to.
+    def follow(self, table: Table, freshness: float) -> None:
+        """Let the table catch up, as soon as its turn is.
 
         Args:
-            between: seconds since it last began, at least.
+            freshness: seconds within which a change should be in it.
         """
-        if table.name in self._underway:
-            return
-        self._underway.add(table.name)
-        # The clock may begin at the machine's start: a table that never began has nothing to wait for.
-        begun = self._begun.get(table.name)
-        pause = 0.0 if begun is None else begun + between - time.monotonic()
-        timer = threading.Timer(max(0.0, pause), self._start, (table,))
-        timer.daemon = True
-        self._waiting[table.name] = timer
-        timer.start()
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"trailing-{self._flow}", daemon=True)
+                self._thread.start()
+            self._tables[table.name] = table
+            self._deadlines.ask(table.name, freshness, time.monotonic())
+            self._changed.notify()
 
-    def forget(self) -> None:
-        """Give up what waits for its time: it was planned by another freshness, of a day maybe."""
-        for name in list(self._waiting):
-            timer = self._waiting.pop(name, None)
-            if timer is not None:  # else it starts at this moment
-                timer.cancel()
-                self._underway.discard(name)
+    def stretch(self, table: TableName) -> float:
+        """How many times later than declared the table may be now: the machine is too small for all."""
+        with self._changed:
+            return self._deadlines.stretch(table)
+
+    def retain(self, tables: Iterable[Table]) -> None:
+        """Forget all tables but these, as they are declared now."""
+        with self._changed:
+            self._tables = {table.name: table for table in tables}
+            self._deadlines.retain(self._tables)
 
     def close(self) -> None:
         """Wait for the table that is under way; nothing follows."""
-        self.forget()
-        self._pool.shutdown(wait=True)
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
 
-    def _start(self, table: Table) -> None:
-        if self._waiting.pop(table.name, None) is None:
-            return  # forgotten
-        with suppress(RuntimeError):  # closed meanwhile
-            self._pool.submit(self._run, table)
+    def _run(self) -> None:
+        self._ready()
+        while (table := self._next()) is not None:
+            try:
+                self._catch_up(table)
+            except Exception:
+                log.exception("%s", table.name)
+            finally:
+                with self._changed:
+                    self._deadlines.end(table.name, time.monotonic())
+            self._after()
 
-    def _run(self, table: Table) -> None:
-        self._begun[table.name] = time.monotonic()
-        try:
-            self._catch_up(table)
-        finally:
-            self._underway.discard(table.name)
-        self._after()
+    def _next(self) -> Table | None:
+        """Wait for the next table, which begins; None at the end."""
+        with self._changed:
+            while not self._closed:
+                now = time.monotonic()
+                name, wait = self._deadlines.next(now)
+                if name is not None:
+                    self._deadlines.begin(name, now)
+                    return self._tables[name]
+                self._changed.wait(wait)
+            return None

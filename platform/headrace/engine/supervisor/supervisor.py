@@ -13,7 +13,7 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.compaction.maintenance import optimize
 from headrace.engine.compaction.retention import Limits, record_progress, retain
 from headrace.engine.flow.arrangement import Arrangement
-from headrace.engine.flow.flow import Flow
+from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.flow.freshness.monitor import Watch
 from headrace.engine.flow.rejoin import CatchUp
 from headrace.engine.read.views import Views
@@ -98,6 +98,12 @@ class Supervisor:
     def warnings(self, table: Table) -> list[str]:
         """What `headrace status` says of the table beside its state."""
         late = [*self.watch.warnings(table.name), *self.refreshes.scheduler.warnings(table.name)]
+        flow = flow_of(self.flows, table.name)
+        if flow is not None and (stretch := flow.stretch(table.name)) > 1:
+            late.append(
+                "gives way: more is declared than this machine can do. Tighter ones keep theirs, it may "
+                f"be {stretch:.1f} times as late as it declares. Next: a looser FRESHNESS, here or there"
+            )
         return [*late, *self.abandoned.get(table.name, [])]
 
     def start(self) -> None:

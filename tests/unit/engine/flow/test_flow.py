@@ -298,8 +298,10 @@ def test_a_table_trails_at_its_new_pace_at_once(world: Made, monkeypatch: pytest
     """No micro-batch may follow, and what was planned by its former freshness may be hours away."""
     done: list[object] = []
     trailing = flow_tables.Trailing
-    monkeypatch.setattr(trailing, "forget", lambda self: done.append("forgotten"))
-    monkeypatch.setattr(trailing, "follow", lambda self, table, between: done.append((table.name, between)))
+    monkeypatch.setattr(trailing, "retain", lambda self, tables: done.append([t.name for t in tables]))
+    monkeypatch.setattr(
+        trailing, "follow", lambda self, table, freshness: done.append((table.name, freshness))
+    )
     flow = world(derived("tight", 10)).start("tight", "loose")
     flow.change([derived("tight", 10), derived("loose", 60), derived("suspended", 60)])
-    assert done == ["forgotten", ("loose", 15.0)]
+    assert done == [["loose", "suspended"], ("loose", 60.0)]
