@@ -31,6 +31,9 @@ MOST_STRETCH = 4.0
 """How many times later than declared the loosest may be so that the others keep theirs; twice what all of
 them together would have to bear, where that is more."""
 
+TIGHTEST = 0.1
+"""Seconds: less is taken for this, also no freshness at all."""
+
 REVIEW_SECONDS = 5.0
 """How long what can be kept counts as known."""
 
@@ -119,6 +122,7 @@ class Deadlines(Generic[K]):
 
     def ask(self, key: K, freshness: float, now: float) -> None:
         """The table has changes to take in. Once is enough until its refresh begins."""
+        freshness = max(freshness, TIGHTEST)
         table = self._known.setdefault(key, _Recurring(freshness))
         if table.asked is not None and table.freshness == freshness:
             return

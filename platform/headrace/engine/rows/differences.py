@@ -26,7 +26,7 @@ class Counted:
 
 
 def counted(held: pa.Table, wanted: pa.Table) -> Counted:
-    """Compare rows in the driver. NULL is itself; of columns that Arrow compares, so no floats, nothing nested.
+    """Compare rows in the driver. NULL is itself; their columns are such as Arrow groups by: no floats.
 
     Args:
         held, wanted: of one schema.
