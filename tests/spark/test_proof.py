@@ -16,6 +16,7 @@ from harness import Harness
 from orders_chain import HOURS, LAYERS, change, nine_orders
 
 from headrace.engine.compaction.compaction import compact
+from headrace.engine.proof import parity
 from headrace.engine.proof import verify as module
 from headrace.engine.proof.verify import WIDTH, Proof
 from headrace.engine.spark.job_group import JobGroup
@@ -126,11 +127,17 @@ def test_the_driver_reads_at_each_version_what_spark_does(harness: Callable[...,
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("labels", [None, LabelRange(HOURS[1], HOURS[2])])
 def test_wherever_rows_are_compared_what_differs_is_found(
-    warehouse: Harness, place: str, labels: LabelRange | None
+    warehouse: Harness, place: str, labels: LabelRange | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("dws.by_user")
     warehouse.limit(**PLACES[place])
+    counted_by_spark: list[str] = []
+    by_spark = parity.multiplicities
+    monkeypatch.setattr(
+        parity, "multiplicities", lambda *sides: counted_by_spark.append(place) or by_spark(*sides)
+    )
     right = compare(warehouse.sessions.batch, warehouse.registry, table, labels)
+    assert counted_by_spark == ([place] if place == "spark" else [])
     assert (right.equal, right.missing, right.extra) == (True, 0, 0)
     held = DeltaTable(str(table.store.snapshot.path))
     rows = held.to_pyarrow_table()

@@ -87,7 +87,7 @@ def _suits_driver(table: Table) -> bool:
 def _compared_in_driver(
     table: Table, version: int, expected: DataFrame, labels: LabelRange | None
 ) -> Counted | None:
-    """None where the result of the query does not fit."""
+    """None where the result of the query does not fit, or its types are not the table's."""
     names = list(expected.columns)
     wanted = expected.limit(table.limits.rows + 1).toArrow()
     if wanted.num_rows > table.limits.rows:
@@ -96,7 +96,9 @@ def _compared_in_driver(
     if labels is not None and table.store.schema.partition is not None:
         place = held.column(table.store.schema.partition)
         held = held.filter(pc.is_in(place, pa.array(labels.among(place.unique().to_pylist()), place.type)))
-    return counted(held, wanted.cast(held.schema))
+    if wanted.schema.types != held.schema.types:
+        return None
+    return counted(held, wanted)
 
 
 def _describe(found: DataFrame, table: Table) -> tuple[list[DifferingRow], list[str]]:
