@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.flow.flow import Flow, flow_of
@@ -26,6 +26,9 @@ from headrace.results import ParityResult, RefreshResult
 from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T", bound=Table)
 
@@ -75,10 +78,16 @@ class Proof:
         return list(self._against_source([table], labels, Progress(), 0, 1).values())
 
     def _batch(self, table: Table, labels: LabelRange | None) -> ParityResult:
-        spark = self.sessions.batch
+        spark = self._session(table)
         if is_stg(table):
             return verify_topic(spark, table, self.bootstrap, self.topics, labels)
         return verify_batch(spark, self.registry, table, labels)
+
+    def _session(self, table: Table) -> SparkSession:
+        """The one for small micro-batches, which compiles nothing, where few rows are computed from few."""
+        read = [table, *self.registry.upstreams(table).values()]
+        few = sum(t.store.commit.rows for t in read) <= table.limits.small
+        return self.sessions.flow if few else self.sessions.batch
 
     def _each(
         self,
@@ -138,10 +147,10 @@ class Proof:
         self, table: StgTable, *, flow: Flow, at: Position, cut: Cut, labels: LabelRange | None
     ) -> ParityResult:
         table.store.reread()
-        version = cut.versions[table.name]
-        with source_rows(self.sessions.batch, table, at, self.scratch, labels) as expected:
+        version, spark = cut.versions[table.name], self._session(table)
+        with source_rows(spark, table, at, self.scratch, labels) as expected:
             result = compare(
-                self.sessions.batch,
+                spark,
                 table,
                 version,
                 expected,
