@@ -98,7 +98,7 @@ def _compared_in_driver(
         held = held.filter(pc.is_in(place, pa.array(labels.among(place.unique().to_pylist()), place.type)))
     if wanted.schema.types != held.schema.types:
         return None
-    return counted(held, wanted)
+    return counted(held, wanted.cast(held.schema))  # they may differ in which columns cannot be NULL
 
 
 def _describe(found: DataFrame, table: Table) -> tuple[list[DifferingRow], list[str]]:
