@@ -53,9 +53,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     class ByStack(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(APART):
-                return APART
-            return next((folder for folder in STACKS if nodeid.startswith(folder)), nodeid)
+            return next((place for place in (APART, *STACKS) if nodeid.startswith(place)), nodeid)
 
     return ByStack(config, log)
 

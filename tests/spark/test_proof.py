@@ -19,6 +19,7 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.proof import parity
 from headrace.engine.proof import verify as module
 from headrace.engine.proof.verify import WIDTH, Proof
+from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.spark.job_group import JobGroup
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table
@@ -119,9 +120,11 @@ def test_the_driver_reads_at_each_version_what_spark_does(harness: Callable[...,
     for table in warehouse.registry:
         store = table.store
         for version in range(1, store.version + 1):
-            held = store.read(version).select(list(store.schema.stored_names))
-            wanted = store.frame(warehouse.sessions.batch, version=version).toArrow()
-            assert multiset(held) == multiset(wanted), (table.name, version)
+            frame = store.frame(warehouse.sessions.batch, version=version)
+            for labels in (None, LabelRange(HOURS[1], HOURS[2]), LabelRange.exactly({HOURS[0]})):
+                held = store.read(version, labels).select(list(store.schema.stored_names))
+                wanted = in_range(frame, table, labels).toArrow()
+                assert multiset(held) == multiset(wanted), (table.name, version, labels)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from headrace.errors import TerminalError
 from headrace.locks import OrderedLock, Rank
 from headrace.spec.model import TableName
+from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.changelog import Changelog
 from headrace.store.creation import create, describe, fits
 from headrace.store.delta.parts import Part, commit_parts
@@ -352,17 +353,29 @@ class StoredTable:
             return changes.select(*self.schema.stored_names)  # the first load: nothing to fold it into
         return fold(base, changes, self.schema)
 
-    def read(self, version: int) -> pa.Table:
-        """As `frame`, in the driver, out of the files and nothing else. `schema.joinable` holds."""
+    def read(self, version: int, labels: LabelRange | None = None) -> pa.Table:
+        """As `frame`, in the driver, out of the files and nothing else. `schema.joinable` holds.
+
+        Args:
+            labels: only the rows of these partitions, where the table has any.
+        """
         self.check_fits()
         with self._lock:
             pin = self._pin
         if pin.through > version:
             pin = self.snapshot.pin_for(version)
-        base = self.open_index(pin).read()  # a new index has no rows in memory
-        if pin.compacted == version:
-            return base
-        return fold_local(base, self.changelog.read(pin.compacted, version), self.schema)
+        index, column = self.open_index(pin), self.schema.partition  # a new index has no rows in memory
+        if labels is None or column is None:
+            rows = index.read()
+        else:
+            kind = arrow_schema(self.schema.stored).field(column).type
+            rows = index.where(pc.field(column).isin(pa.array(labels.among(index.partitions), kind)))
+        if pin.compacted < version:
+            rows = fold_local(rows, self.changelog.read(pin.compacted, version), self.schema)
+            if labels is not None and column is not None:  # what has changed may lie anywhere
+                changed = labels.among(rows.column(column).unique().to_pylist())
+                rows = semi_join(rows, (column,), {(label,) for label in changed})
+        return rows
 
     def loaded_rows(self, spark: SparkSession) -> DataFrame:
         """The rows that came past the topic. Raises NeedsResync where retention has removed them."""
@@ -425,4 +438,4 @@ def fold_local(base: pa.Table, changes: pa.Table, schema: TableSchema) -> pa.Tab
     return pa.concat_tables([kept, semi_join(live, [*key, VERSION], newest).select(names)])
 
 
-__all__ = ["Cold", "Head", "StoredTable", "fold"]
+__all__ = ["Cold", "Head", "StoredTable", "fold", "fold_local"]

@@ -6,13 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.engine.table.table import Table
 from headrace.store.live.head import Cold, Head
-from headrace.store.live.key_joins import anti_join
 from headrace.store.record.commits import Commit
-from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION, TableSchema
+from headrace.store.schema import TableSchema
+from headrace.store.tables import fold_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,21 +74,13 @@ def _foldable(table: Table) -> pa.Table | None:
 
 def _fold_in_driver(table: Table, changes: pa.Table, version: int, *, run_id: str) -> None:
     store = table.store
-    column, key = store.schema.partition, store.schema.key
+    column = store.schema.partition
     index = store.head_index()
     partitions = None
     if column is not None and index.partitions:
         partitions = _some(set(changes.column(column).unique().to_pylist()), index.partitions)
     kept = index.read() if partitions is None else index.find((str(column),), {(p,) for p in partitions})
-    rows, seen = [], changes.select(list(key)).slice(0, 0)
-    for number in sorted(set(changes.column(VERSION).unique().to_pylist()), reverse=True):
-        # Newest first: what a later version says of a key hides what an earlier one does.
-        own = changes.filter(pc.equal(changes.column(VERSION), number))
-        new = own.filter(pc.is_in(own.column(KIND), pa.array([INSERT, UPDATE_AFTER])))
-        rows.append(anti_join(new, key, seen) if seen.num_rows else new)
-        seen = pa.concat_tables([seen, own.select(list(key))])
-    names = list(store.schema.stored_names)
-    found = pa.concat_tables([part.select(names) for part in (anti_join(kept, key, seen), *rows)])
+    found = fold_local(kept, changes, store.schema)
     write_local(table, found, partitions, version=version, compacted=version, run_id=run_id)
 
 

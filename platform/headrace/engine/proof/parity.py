@@ -5,9 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from headrace.engine.ingest.offsets import read
 from headrace.engine.ingest.spark import topic_rows
 from headrace.engine.rows.batch_rows import batch_rows, in_range
@@ -92,10 +89,7 @@ def _compared_in_driver(
     wanted = expected.limit(table.limits.rows + 1).toArrow()
     if wanted.num_rows > table.limits.rows:
         return None
-    held = table.store.read(version).select(names)
-    if labels is not None and table.store.schema.partition is not None:
-        place = held.column(table.store.schema.partition)
-        held = held.filter(pc.is_in(place, pa.array(labels.among(place.unique().to_pylist()), place.type)))
+    held = table.store.read(version, labels).select(names)
     if wanted.schema.types != held.schema.types:
         return None
     return counted(held, wanted.cast(held.schema))  # they may differ in which columns cannot be NULL

@@ -15,7 +15,7 @@ class Limits:
         inputs: upstream rows that such a refresh hands to a local query.
         rows: a table that is rewritten by the driver.
         changes: change rows that go through the driver; an update is two.
-        versions: of a long tail, that the driver folds one by one.
+        versions: of a long tail, that the driver folds.
         range_rows: that a backfilled range may hold, be made of, or come to, to be compared by the driver.
         corrections: that a backfill or a rewind brings through the driver.
     """
