@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from headrace.engine.table.table import Table
 from headrace.scheduling.deadlines import Deadlines
@@ -77,14 +78,18 @@ class Trailing:
     def _run(self) -> None:
         self._ready()
         while (table := self._next()) is not None:
-            try:
-                self._catch_up(table)
-            except Exception:
-                log.exception("%s", table.name)
-            finally:
-                with self._changed:
-                    self._deadlines.end(table.name, time.monotonic())
-            self._after()
+            self._logged(table, partial(self._catch_up, table))
+            with self._changed:
+                self._deadlines.end(table.name, time.monotonic())
+            self._logged(table, self._after)
+
+    @staticmethod
+    def _logged(table: Table, work: Callable[[], None]) -> None:
+        """Do the work. The thread is every trailing table's, so whatever fails, it goes on."""
+        try:
+            work()
+        except Exception:
+            log.exception("%s", table.name)
 
     def _next(self) -> Table | None:
         """Wait for the next table, which begins; None at the end."""

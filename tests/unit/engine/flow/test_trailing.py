@@ -24,7 +24,13 @@ class World:
         self.holds: threading.Event | None = None
         self.error: Exception | None = None
         self.catch: Callable[[Table], None] | None = None
-        self.trailing = Trailing("flow", lambda: None, self._catch_up, self.after.release)
+        self.broken: Exception | None = None
+        self.trailing = Trailing("flow", lambda: None, self._catch_up, self._follow_up)
+
+    def _follow_up(self) -> None:
+        self.after.release()
+        if self.broken is not None:
+            raise self.broken
 
     def _catch_up(self, table: Table) -> None:
         if self.catch is not None:
@@ -105,5 +111,14 @@ def test_a_failure_does_not_keep_it_from_the_next_time(world: World) -> None:
     world.trailing.follow(world.table, 0.0)
     assert world.after.acquire(timeout=10)
     world.error = None
+    world.trailing.follow(world.table, 0.0)
+    assert world.caught()
+
+
+def test_a_failure_afterwards_does_not_keep_others_from_their_turn(world: World) -> None:
+    """Of one of its tables that was dropped meanwhile, say."""
+    world.broken = KeyError("dws.gone")
+    world.trailing.follow(world.table, 0.0)
+    assert world.caught()
     world.trailing.follow(world.table, 0.0)
     assert world.caught()
