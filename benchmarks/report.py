@@ -21,7 +21,8 @@ class Result:
     """One measured value.
 
     Args:
-        name: `subject.measure` where a suite measures the same of several subjects, else one phrase.
+        name: `subject.measure` where a suite measures the same of several subjects, else one phrase. The
+            last dot counts: a subject may be a table with its layer.
         unit: of `value`, e.g. `s`; empty where it has none.
         bar: what it must meet, as text (`≥ 22`); None where there is no bar.
         holds: whether it does; None where there is no bar.
@@ -107,7 +108,7 @@ def by_subject(results: Sequence[Result]) -> tuple[list[str], list[list[Value]]]
     subjects: dict[str, dict[str, Value]] = {}
     units: dict[str, str] = {}
     for result in results:
-        subject, dot, measure = result.name.partition(".")
+        subject, dot, measure = result.name.rpartition(".")
         if dot:
             subjects.setdefault(subject, {})[measure] = rounded(result.value)
             units.setdefault(measure, result.unit)

@@ -23,6 +23,7 @@ SUITES = {
     for name in (
         "snapshot",
         "freshness",
+        "chain",
         "throughput",
         "incremental",
         "backfill",
@@ -46,6 +47,7 @@ class Options:
         rows: rows of the large table; None for the suite's own number.
         peers: what else runs the same workload, where a suite compares.
         cache: folder for what later runs can use again, such as generated data.
+        quick: a few minutes in place of the whole, where a suite can.
     """
 
     seed: int
@@ -54,6 +56,7 @@ class Options:
     rows: int | None
     cache: Path
     peers: tuple[str, ...] = ()
+    quick: bool = False
 
 
 @dataclass

@@ -34,13 +34,13 @@ class Source:
     Args:
         dsn: the database with the table `orders`.
         bootstrap: the Kafka broker.
-        topic: this contender's topic, there and empty at first, one partition: Debezium's events as JSON
-            without schemas, decimals as strings.
+        topics: this contender's topics, one a captured table, there and empty at first, one partition each:
+            Debezium's events as JSON without schemas, decimals as strings.
     """
 
     dsn: str
     bootstrap: str
-    topic: str
+    topics: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Commit:
 
 
 class Contender(Protocol):
-    """One system that keeps the chain."""
+    """One system that keeps a chain of tables, these three or those of the shop."""
 
     name: str
     settle: float
@@ -69,7 +69,7 @@ class Contender(Protocol):
         """Fetch what it needs into `home`, which is its own, unless it is there."""
 
     def start(self, source: Source, directory: Path) -> None:
-        """Run all three tables from the topic's first event on; return when it waits for events.
+        """Run all tables from the topics' first event on; return when it waits for events.
 
         Args:
             directory: empty, for its tables, state and logs.

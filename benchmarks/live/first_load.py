@@ -44,7 +44,7 @@ def first_loads(bench: Bench) -> list[Result]:
     """Three loads of a new source, each of a new warehouse; Debezium alone once."""
     rows = LARGER * (bench.options.rows or ROWS)
     project = bench.directory / "first_load"
-    shutil.copytree(project_files("chain"), project)
+    shutil.copytree(project_files("orders"), project)
     copies: list[float] = []
     loads: list[float] = []
     alone = float("nan")

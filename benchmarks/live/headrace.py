@@ -1,9 +1,9 @@
-"""headrace itself as a contender: its warehouse server over the layers of `benchmarks/projects/chain`."""
+"""headrace itself as a contender: its warehouse server over the layers of a project."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,13 +26,19 @@ NAMES = {STG: "stg.orders", DWD: "dwd.orders", DWS: "dws.user_hour"}
 
 
 class Headrace:
-    """Its commits are those of the changelogs: a live read shows a change from then on."""
+    """Its commits are those of the changelogs: a live read shows a change from then on.
+
+    Args:
+        names: the layer files' tables by the names of the comparison; those that are not there bear the same.
+    """
 
     name = "headrace"
     settle = 25.0
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, names: Mapping[str, str] = NAMES) -> None:
         self._stack = Stack(settings)
+        self._names = names
+        self._commits: dict[str, dict[int, Commit | None]] = {}
 
     def install(self, home: Path, tell: Tell) -> None:
         """Nothing: it is what runs the suite."""
@@ -42,24 +48,21 @@ class Headrace:
 
     def commits(self, table: str) -> Sequence[Commit]:
         path = self._changelog(table)
-        found = []
+        known = self._commits.setdefault(table, {})
         for version in log_versions(path):
-            record = read_commit(path, version)
-            if record is None or record.mode not in ("stream", "backfill") or not record.kinds:
-                continue
-            at = (path / "_delta_log" / f"{version:020d}.json").stat().st_mtime
-            found.append(Commit(at, sum(record.kinds.values()), partial(_images, path, version)))
-        return found
+            if version not in known:
+                known[version] = _commit(path, version)
+        return [commit for _, commit in sorted(known.items()) if commit is not None]
 
     def rows(self, table: str) -> pa.Table:
         with GatewayClient(self._stack.settings) as client:
-            return client.query(f"SELECT * FROM {NAMES[table]}")
+            return client.query(f"SELECT * FROM {self._name(table)}")
 
     def oldest(self, table: str, partitions: int) -> tuple[str, str]:
         """The first and the last label of the first partitions that the table has."""
         with GatewayClient(self._stack.settings) as client:
             labels = client.query(
-                f"SELECT DISTINCT logdate FROM {NAMES[table]} ORDER BY 1 LIMIT {partitions}"
+                f"SELECT DISTINCT logdate FROM {self._name(table)} ORDER BY 1 LIMIT {partitions}"
             )
         start, *_, end = labels.column("logdate").to_pylist()
         return start, end
@@ -68,7 +71,7 @@ class Headrace:
         """Recompute the partitions between two labels by the table's own SQL."""
         with GatewayClient(self._stack.settings) as client:
             client.run(
-                f"ALTER MATERIALIZED TABLE {NAMES[table]} "
+                f"ALTER MATERIALIZED TABLE {self._name(table)} "
                 f"REFRESH PARTITION (logdate BETWEEN '{start}' AND '{end}')"
             )
 
@@ -79,9 +82,21 @@ class Headrace:
     def stop(self) -> None:
         self._stack.supervisor.stop("warehouse")
 
+    def _name(self, table: str) -> str:
+        return self._names.get(table, table)
+
     def _changelog(self, table: str) -> Path:
-        layer, _, name = NAMES[table].partition(".")
+        layer, _, name = self._name(table).partition(".")
         return self._stack.settings.warehouse / layer / name / "changelog"
+
+
+def _commit(path: Path, version: int) -> Commit | None:
+    """None where that version changes no row."""
+    record = read_commit(path, version)
+    if record is None or record.mode not in ("stream", "backfill") or not record.kinds:
+        return None
+    at = (path / "_delta_log" / f"{version:020d}.json").stat().st_mtime
+    return Commit(at, sum(record.kinds.values()), partial(_images, path, version))
 
 
 def _images(path: Path, version: int) -> pa.Table:

@@ -105,8 +105,8 @@ class Race:
 
     @property
     def source(self) -> Source:
-        [topic] = self.connector.topics()
-        return Source(self.stack.settings.postgres_dsn(), self.stack.settings.kafka_bootstrap, topic)
+        settings = self.stack.settings
+        return Source(settings.postgres_dsn(), settings.kafka_bootstrap, self.connector.topics())
 
     @contextmanager
     def running(self, rows: int) -> Iterator[None]:

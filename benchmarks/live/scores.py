@@ -21,7 +21,7 @@ ROWS = 500_000
 def scores(bench: Bench, phases: Callable[[Race], None]) -> list[Score]:
     """Every contender's score, headrace's first. A peer that fails is scored as failed."""
     project = bench.directory / "project"
-    shutil.copytree(project_files("chain"), project)
+    shutil.copytree(project_files("orders"), project)
     with scratch_settings(project, home=bench.settings.home) as settings:
         contenders: list[Contender] = [Headrace(settings)]
         contenders += [peer(name, settings) for name in bench.options.peers]

@@ -59,7 +59,7 @@ class SparkPeer(Started):
         return {
             "dsn": source.dsn,
             "bootstrap": source.bootstrap,
-            "topic": source.topic,
+            "topic": source.topics[0],
             "directory": str(directory),
             "conf": {
                 "spark.jars": ",".join(str(jar) for jar in jars),

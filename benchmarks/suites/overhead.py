@@ -55,7 +55,7 @@ def run(bench: Bench) -> list[Result]:
 def _definitions(bench: Bench) -> list[Result]:
     """A process that loads the definitions of many tables, as Dagster's code server does."""
     project = bench.directory / "many"
-    shutil.copytree(project_files("chain"), project)
+    shutil.copytree(project_files("orders"), project)
     for number in range(TABLES - 3):
         (project / "layers" / "dws" / f"t{number:03}.sql").write_text(_LAYER.format(number=number), "utf-8")
     environment = {**os.environ, "HEADRACE_PROJECT": str(project)}
@@ -80,7 +80,7 @@ def _definitions(bench: Bench) -> list[Result]:
 
 def _stack(bench: Bench) -> list[Result]:
     project = bench.directory / "project"
-    shutil.copytree(project_files("chain"), project)
+    shutil.copytree(project_files("orders"), project)
     with scratch_settings(project, home=bench.settings.home) as settings:
         stack = Stack(settings)
         try:

@@ -47,7 +47,7 @@ class Declarative:
             "name": "orders",
             "storage": (directory / "storage").as_uri(),
             "libraries": [{"glob": {"include": "pipeline.py"}}],
-            "configuration": {"peer.bootstrap": source.bootstrap, "peer.topic": source.topic},
+            "configuration": {"peer.bootstrap": source.bootstrap, "peer.topic": source.topics[0]},
         }
         file = directory / "spark-pipeline.yml"
         file.write_text(yaml.safe_dump(specification))

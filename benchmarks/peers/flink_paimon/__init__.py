@@ -58,7 +58,7 @@ class FlinkPaimon(Started):
         script = Template((FOLDER / "chain.sql").read_text()).substitute(
             warehouse=warehouse.as_uri(),
             bootstrap=source.bootstrap,
-            topic=source.topic,
+            topic=source.topics[0],
             table=_options(TABLE_OPTIONS),
             read=f"/*+ OPTIONS({_options(READ_OPTIONS)}) */",
         )

@@ -18,7 +18,8 @@ def bench(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="snapshot, freshness, throughput, incremental, backfill, compaction, overhead, scale, tpch.",
+            help="snapshot, freshness, chain, throughput, incremental, backfill, compaction, overhead, rows, "
+            "scale, tpch.",
         ),
     ],
     project: Project = None,
@@ -35,8 +36,13 @@ def bench(
     ] = None,
     peer: Annotated[
         list[str] | None,
-        typer.Option(help="snapshot, freshness, throughput: run this, too. Repeatable.", show_default=False),
+        typer.Option(
+            help="snapshot, freshness, chain, throughput: run this, too. Repeatable.", show_default=False
+        ),
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="chain: three minutes in place of the whole.")
+    ] = False,
 ) -> None:
     """Measure the engine against the bars it must meet.
 
@@ -56,7 +62,7 @@ def bench(
     from headrace.services.termination import termination_as_interrupt
 
     cache = settings.state / "bench"
-    options = runner.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()))
+    options = runner.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()), quick=quick)
     with termination_as_interrupt():
         report = runner.run(suite, settings, options, note)
     for number, (headers, lines) in enumerate(report.tables()):

@@ -34,10 +34,11 @@ class Shop:
         def ids(query: bytes) -> list[int]:
             return [i for (i,) in connection.execute(query)]
 
-        orders = ids(b"SELECT order_id FROM orders WHERE order_id <> %d ORDER BY order_id" % PROBE_ORDER)
-        words = ids(b"SELECT word_id FROM page_words ORDER BY word_id")
+        # What has no number above the probe's belongs to those who measure.
+        orders = ids(b"SELECT order_id FROM orders WHERE order_id > %d ORDER BY order_id" % PROBE_ORDER)
+        words = ids(b"SELECT word_id FROM page_words WHERE word_id > 0 ORDER BY word_id")
         (users,), (products,) = connection.execute(
-            "SELECT max(user_id) FROM users UNION ALL SELECT count(*) FROM products"
+            "SELECT max(user_id) FROM users UNION ALL SELECT max(product_id) FROM products"
         )
         return cls(connection, random.Random(seed), orders, words, users, products)
 

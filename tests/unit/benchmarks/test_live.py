@@ -249,7 +249,7 @@ def test_a_contender_that_paused_is_measured_to_the_commit_that_makes_it_right(
 def test_each_contender_has_a_connector_of_its_own() -> None:
     root = checkout()
     assert root is not None
-    [file] = (root / "benchmarks" / "projects" / "chain" / "deploy" / "connectors").glob("*.json")
+    [file] = (root / "benchmarks" / "projects" / "orders" / "deploy" / "connectors").glob("*.json")
     template = ConnectorFile.read(file)
     own = of_contender(template, "other")
     assert own.name == "other" and own.topics() == ["other.public.orders"]
