@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from headrace.errors import TerminalError, did_you_mean
@@ -96,11 +97,24 @@ PEERS = {
     "full_batch": "Spark SQL, all tables anew over and over",
     "declarative": "Spark Declarative Pipelines",
 }
-"""Peers by name: a module `benchmarks/peers/NAME` each, with `contender(settings) -> Contender`."""
+"""Peers by name: a module `benchmarks/peers/NAME` each, with `contender(settings) -> Contender`, and
+`shop_contender` where it can keep the demo's tables, too."""
 
 
 def peer(name: str, settings: Settings) -> Contender:
     """The peer of that name. Raises TerminalError where there is none."""
+    return cast("Contender", _module(name).contender(settings))
+
+
+def shop_peer(name: str, settings: Settings) -> Contender:
+    """The peer of that name over the demo's tables. Raises TerminalError where it has none such."""
+    module = _module(name)
+    if not hasattr(module, "shop_contender"):
+        raise TerminalError(f"the peer `{name}` keeps three tables alone, not those of the demo")
+    return cast("Contender", module.shop_contender(settings))
+
+
+def _module(name: str) -> ModuleType:
     if name not in PEERS:
         raise TerminalError(f"there is no peer `{name}`; {did_you_mean(name, PEERS)}")
-    return cast("Contender", importlib.import_module(f"benchmarks.peers.{name}").contender(settings))
+    return importlib.import_module(f"benchmarks.peers.{name}")

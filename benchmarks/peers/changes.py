@@ -1,4 +1,4 @@
-"""The chain's keys, and a table's content folded from its changes."""
+"""The keys of the tables, and a table's content folded from its changes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,23 @@ import pyarrow.compute as pc
 from benchmarks.live.contender import DWD, DWS, STG
 
 KEYS = {STG: ("order_id",), DWD: ("order_id",), DWS: ("user_id", "logdate")}
+SHOP_KEYS = {
+    "stg.users": ("user_id",),
+    "stg.products": ("product_id",),
+    "stg.orders": ("order_id",),
+    "stg.order_items": ("item_id",),
+    "stg.page_words": ("word_id",),
+    "dwd.orders": ("order_id",),
+    "dwd.order_items": ("item_id",),
+    "dwd.partition_word_count": ("word_id",),
+    "dws.user_hour": ("user_id", "logdate"),
+    "dws.gmv_hour": ("logdate",),
+    "dws.gmv_day": ("day",),
+    "dws.gmv_compared": ("logdate",),
+    "dws.top_products": ("logdate", "rank"),
+    "dws.partition_word_count": ("logdate", "user_id"),
+}
+"""Of the demo's tables."""
 
 
 def last_of_each(changes: pa.Table, key: Sequence[str], order: str) -> pa.Table:

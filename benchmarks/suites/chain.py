@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.live.contender import Contender, Source, peer
+from benchmarks.live.contender import Contender, Source, shop_peer
 from benchmarks.live.headrace import Headrace
 from benchmarks.live.race import of_contender
 from benchmarks.live.shop_run import Phase, ShopRun, ShopScore
@@ -64,7 +64,7 @@ def run(bench: Bench) -> list[Result]:
     project = _project(bench.directory / "project")
     with scratch_settings(project, home=bench.settings.home) as settings:
         stack = Stack(settings)
-        peers = [peer(name, settings) for name in bench.options.peers]
+        peers = [shop_peer(name, settings) for name in bench.options.peers]
         for other in peers:
             other.install(bench.options.cache / other.name, bench.tell)
         try:

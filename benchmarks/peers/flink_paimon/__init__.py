@@ -1,12 +1,14 @@
-"""Flink SQL and Paimon on the topic: three streaming jobs, each visible downstream at its checkpoints."""
+"""Flink SQL and Paimon on the topics: streaming jobs whose tables are visible downstream at checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from benchmarks.live.contender import TABLES, Source, Tell
-from benchmarks.peers.changes import KEYS
+from benchmarks.live.contender import Source, Tell
+from benchmarks.peers.changes import KEYS, SHOP_KEYS
 from benchmarks.peers.flink_paimon.cluster import Cluster
 from benchmarks.peers.flink_paimon.install import install
 from benchmarks.peers.flink_paimon.paimon import PaimonTable
@@ -27,6 +29,36 @@ TABLE_OPTIONS = {
     "snapshot.time-retained": "24 h",
 }
 READ_OPTIONS = {"continuous.discovery-interval": "100 ms"}
+KAFKA_OPTIONS = {
+    "connector": "kafka",
+    "scan.startup.mode": "earliest-offset",
+    "format": "debezium-json",
+    "debezium-json.timestamp-format.standard": "ISO-8601",
+}
+
+
+@dataclass(frozen=True)
+class Script:
+    """What runs.
+
+    Args:
+        keys: of the tables that it keeps, by their names in the comparison.
+        jobs: how many it starts.
+        slots: of the cluster, which share its memory.
+        options: of every table, beside those of all scripts.
+    """
+
+    file: str
+    keys: Mapping[str, tuple[str, ...]]
+    jobs: int
+    slots: int
+    memory: str = "3072m"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+CHAIN = Script("chain.sql", KEYS, jobs=len(KEYS), slots=4)
+# A writer's buffer is 256 MB by default, and there are fourteen.
+SHOP = Script("shop.sql", SHOP_KEYS, jobs=1, slots=1, memory="4096m", options={"write-buffer-size": "16 mb"})
 
 
 class FlinkPaimon(Started):
@@ -34,10 +66,12 @@ class FlinkPaimon(Started):
 
     Args:
         checkpoint_seconds: the interval of checkpoints, and so of each table's commits.
+        script: the tables.
     """
 
-    def __init__(self, name: str, checkpoint_seconds: float) -> None:
+    def __init__(self, name: str, checkpoint_seconds: float, script: Script) -> None:
         self.name = name
+        self._script = script
         self.checkpoint_seconds = checkpoint_seconds
         self.settle = 3 * checkpoint_seconds + 6
         self._home = Path()
@@ -48,26 +82,37 @@ class FlinkPaimon(Started):
         install(self._home, tell)
 
     def start(self, source: Source, directory: Path) -> None:
-        """Start a cluster and the three jobs; return when each has made its first checkpoint."""
+        """Start a cluster and the jobs; return when each has made its first checkpoint."""
         directory = directory.resolve()
         warehouse = directory / "warehouse"
-        self._tables = {name: PaimonTable(warehouse / "default.db" / name, KEYS[name]) for name in TABLES}
+        script = self._script
+        self._tables = {
+            name: PaimonTable(warehouse / "default.db" / name.replace(".", "_"), key)
+            for name, key in script.keys.items()
+        }
         self._processes = Processes(directory / "logs")
-        cluster = Cluster(self._home, directory, self._processes, self.checkpoint_seconds)
+        cluster = Cluster(
+            self._home, directory, self._processes, self.checkpoint_seconds, script.slots, script.memory
+        )
         cluster.start()
-        script = Template((FOLDER / "chain.sql").read_text()).substitute(
+        text = Template((FOLDER / script.file).read_text()).substitute(
+            {topic.rpartition(".")[2]: topic for topic in source.topics},
             warehouse=warehouse.as_uri(),
-            bootstrap=source.bootstrap,
-            topic=source.topics[0],
-            table=_options(TABLE_OPTIONS),
+            kafka=_options(KAFKA_OPTIONS | {"properties.bootstrap.servers": source.bootstrap}),
+            table=_options({**TABLE_OPTIONS, **script.options}),
             read=f"/*+ OPTIONS({_options(READ_OPTIONS)}) */",
         )
-        cluster.submit(script, jobs=len(TABLES))
+        cluster.submit(text, jobs=script.jobs)
 
 
 def contender(settings: Settings) -> FlinkPaimon:
     """The peer, with one commit of each table a second."""
-    return FlinkPaimon("flink_paimon", 1.0)
+    return FlinkPaimon("flink_paimon", 1.0, CHAIN)
+
+
+def shop_contender(settings: Settings) -> FlinkPaimon:
+    """The same over the demo's tables."""
+    return FlinkPaimon("flink_paimon", 1.0, SHOP)
 
 
 def _options(options: dict[str, str]) -> str:

@@ -22,14 +22,7 @@ CREATE TEMPORARY TABLE order_events (
   order_id BIGINT, user_id BIGINT, product_id INT, amount DECIMAL(12,2), status STRING,
   created_at TIMESTAMP_LTZ(6), updated_at TIMESTAMP_LTZ(6),
   PRIMARY KEY (order_id) NOT ENFORCED
-) WITH (
-  'connector' = 'kafka',
-  'properties.bootstrap.servers' = '${bootstrap}',
-  'topic' = '${topic}',
-  'scan.startup.mode' = 'earliest-offset',
-  'format' = 'debezium-json',
-  'debezium-json.timestamp-format.standard' = 'ISO-8601'
-);
+) WITH (${kafka}, 'topic' = '${orders}');
 
 -- Each a streaming job of its own, readers before what they read.
 INSERT INTO dws_user_hour

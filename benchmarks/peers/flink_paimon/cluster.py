@@ -20,7 +20,6 @@ from headrace.services.scratch import free_ports
 from headrace.settings import LOOPBACK
 
 FOLDER = Path(__file__).parent
-SLOTS = 4
 START_SECONDS = 120
 POLL_SECONDS = 0.25
 
@@ -45,12 +44,16 @@ class Cluster:
     Args:
         home: where Flink and what it lacks are installed.
         checkpoint_seconds: the interval of checkpoints, and so of commits.
+        slots: of the TaskManager, which share its memory.
+        memory: of the TaskManager's process.
     """
 
     home: Path
     directory: Path
     processes: Processes
     checkpoint_seconds: float
+    slots: int
+    memory: str
 
     def start(self) -> None:
         """Start both managers; return when all slots are free. Raises TerminalError where they do not."""
@@ -67,7 +70,7 @@ class Cluster:
             jvm, arguments = self._resources(f"GET_{short}_RESOURCE_PARAMS")
             command = [*self._java(), *jvm, main, "--configDir", str(self.conf), *arguments]
             self.processes.start(name, command, self._environment)
-        self._wait("the TaskManager's slots", lambda: self.get("/overview")["slots-available"] == SLOTS)
+        self._wait("the TaskManager's slots", lambda: self.get("/overview")["slots-available"] == self.slots)
 
     @property
     def conf(self) -> Path:
@@ -145,9 +148,9 @@ class Cluster:
             "taskmanager.host": LOOPBACK,
             "taskmanager.bind-host": LOOPBACK,
             "jobmanager.memory.process.size": "1024m",
-            "taskmanager.memory.process.size": "3072m",
+            "taskmanager.memory.process.size": self.memory,
             "taskmanager.memory.managed.fraction": 0.2,
-            "taskmanager.numberOfTaskSlots": SLOTS,
+            "taskmanager.numberOfTaskSlots": self.slots,
             # The client's default is the number of cores: the third job would wait for slots in silence.
             "parallelism.default": 1,
             "execution.target": "remote",
