@@ -47,6 +47,7 @@ def _chapter(report: dict[str, Any]) -> str:
     about = ", ".join(f"{name} {version}" for name, version in versions.items())
     rows_asked = report.get("rows")  # reports of an older headrace have none
     title = report["suite"] + (f", {rows_asked:,} rows" if rows_asked else "")
+    title += ", quick" if report.get("quick") else ""
     parts = [
         f"## {title}\n",
         f"{machine['cpus']} processors, {machine['memory_bytes'] / 2**30:.0f} GiB, "

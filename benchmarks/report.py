@@ -66,12 +66,14 @@ class Report:
 
     Args:
         rows: `--rows`, None for the suite's own number.
+        quick: whether it was the short form of the suite.
     """
 
     suite: str
     seed: int
     results: Sequence[Result]
     rows: int | None = None
+    quick: bool = False
 
     @property
     def holds(self) -> bool:
@@ -86,6 +88,7 @@ class Report:
             "versions": versions(),
             "seed": self.seed,
             "rows": self.rows,
+            "quick": self.quick,
             "results": [asdict(r) for r in self.results],
         }
 
@@ -97,23 +100,48 @@ class Report:
             result["value"] = None if result["value"] != result["value"] else result["value"]
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
-    def tables(self) -> list[tuple[list[str], list[list[Value]]]]:
-        """Headers and rows to print: the results of subjects, if there are any, then the plain ones."""
+    def tables(self, last: Sequence[Result] = ()) -> list[tuple[list[str], list[list[Value]]]]:
+        """Headers and rows to print: the results of subjects, if there are any, then the plain ones.
+
+        Args:
+            last: of another run, which are shown beside those of the same names.
+        """
         headers, rows = by_subject(self.results)
-        return [*([(headers, rows)] if rows else []), plain(self.results)]
+        before = {name: values for name, *values in by_subject(last, headers[1:])[1]}
+        beside = [row for name, *now in rows for row in _beside(name, now, before.get(name))]
+        others = {r.name: rounded(r.value) for r in last if "." not in r.name}
+        plain_headers, plain_rows = plain(self.results)
+        if last:
+            plain_headers.insert(2, LAST)
+            plain_rows = [[name, now, others.get(str(name)), *rest] for name, now, *rest in plain_rows]
+        return [*([(headers, beside)] if rows else []), (plain_headers, plain_rows)]
 
 
-def by_subject(results: Sequence[Result]) -> tuple[list[str], list[list[Value]]]:
-    """Headers and rows of the results that several subjects have: a row a subject, a column a measure."""
+LAST = "last run"
+
+
+def _beside(name: Value, now: list[Value], before: list[Value] | None) -> list[list[Value]]:
+    return [[name, *now], *([[f"  {LAST}", *before]] if before else [])]
+
+
+def by_subject(
+    results: Sequence[Result], headers: Sequence[str] | None = None
+) -> tuple[list[str], list[list[Value]]]:
+    """Headers and rows of the results that several subjects have: a row a subject, a column a measure.
+
+    Args:
+        headers: the measures that are wanted, with their units. Default: all.
+    """
     subjects: dict[str, dict[str, Value]] = {}
-    units: dict[str, str] = {}
+    found: dict[str, None] = {}
     for result in results:
         subject, dot, measure = result.name.rpartition(".")
         if dot:
-            subjects.setdefault(subject, {})[measure] = rounded(result.value)
-            units.setdefault(measure, result.unit)
-    headers = [f"{measure} ({unit})" if unit else measure for measure, unit in units.items()]
-    return ["", *headers], [[name, *(found.get(m) for m in units)] for name, found in subjects.items()]
+            header = f"{measure} ({result.unit})" if result.unit else measure
+            subjects.setdefault(subject, {})[header] = rounded(result.value)
+            found[header] = None
+    wanted = list(found) if headers is None else headers
+    return ["", *wanted], [[name, *(values.get(h) for h in wanted)] for name, values in subjects.items()]
 
 
 def plain(results: Sequence[Result]) -> tuple[list[str], list[list[Value]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -35,6 +36,10 @@ SUITES = {
     )
 }
 """A suite is a module with a function `run` as `Suite` says."""
+
+
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+"""Each suite's last run: `SUITE.json`, `SUITE_quick.json` of its short form."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,23 @@ def project_files(suite: str) -> Path:
     return Path(__file__).parent / "projects" / suite
 
 
+def last_run(name: str, options: Options) -> list[Result]:
+    """What the repository keeps of the last run of the same suite and size; nothing where it has none."""
+    part = "_quick" if options.quick else ""
+    file = FIGURES / f"{name}{part}.json"
+    if not file.is_file():
+        return []
+    content = json.loads(file.read_text("utf-8"))
+    return [Result(**r) for r in content["results"]] if content.get("rows") == options.rows else []
+
+
 def run(name: str, settings: Settings, options: Options, tell: Callable[[str], None]) -> Report:
     """Run one suite in a directory of its own."""
     suite = find(name)
     with _scratch(settings) as directory:
         bench = Bench(settings, directory, options, tell)
         try:
-            return Report(name, options.seed, suite.run(bench), options.rows)
+            return Report(name, options.seed, suite.run(bench), options.rows, options.quick)
         finally:
             if bench.started is not None:
                 bench.started.stop()

@@ -164,6 +164,10 @@ class Cluster:
             "restart-strategy.fixed-delay.attempts": 3,
             "restart-strategy.fixed-delay.delay": "2 s",
             "table.local-time-zone": "UTC",
+            # Paimon merges by key itself, and refuses anything else.
+            "table.exec.sink.upsert-materialize": "NONE",
             "io.tmp.dirs": str(self.directory / "tmp"),
             "classloader.check-leaked-classloader": False,
+            # Nothing is secured here, and the old Hadoop classes ask for what newer Javas lack.
+            "security.delegation.tokens.enabled": False,
         }

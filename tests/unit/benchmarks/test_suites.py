@@ -57,7 +57,7 @@ def test_the_json_file(tmp_path: Path) -> None:
     file = tmp_path / "new" / "report.json"
     Report("tpch", 7, [Result("q01.refresh", math.nan, "s"), at_least("n", 2, 1)], 10_000).write(file)
     content = json.loads(file.read_text())
-    assert set(content) == {"suite", "machine", "versions", "seed", "rows", "results"}
+    assert set(content) == {"suite", "machine", "versions", "seed", "rows", "quick", "results"}
     assert (content["suite"], content["seed"], content["rows"]) == ("tpch", 7, 10_000)
     assert content["machine"]["cpus"] > 0 and content["versions"]["pyspark"]
     assert content["results"][0] == {
@@ -80,6 +80,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., t
 
         (tmp_path / "layers").mkdir(exist_ok=True)
         monkeypatch.setattr(runner, "run", run)
+        monkeypatch.setattr(runner, "FIGURES", tmp_path / "figures")
         return CliRunner().invoke(app, ["bench", *arguments, "--project", str(tmp_path)]), given
 
     return invoke
@@ -101,6 +102,21 @@ def test_the_table_has_one_line_a_subject(measured: Any) -> None:
     assert lines[1] == ["q01", "ROW", "0.25"]
     assert lines[2] == []
     assert lines[4] == ["equal", "1", "≥", "2", "NOT", "OK"]
+
+
+def test_the_last_run_stands_beside_this_one(measured: Any, tmp_path: Path) -> None:
+    last = [Result("dws.a.p50", 0.5, "s"), Result("dws.gone.p50", 9.0, "s"), at_least("equal", 2, 2)]
+    Report("tpch", 1, last).write(tmp_path / "figures" / "tpch.json")
+    now = [Result("dws.a.p50", 0.25, "s"), Result("dws.b.p50", 0.75, "s"), at_least("equal", 3, 2)]
+    ended, _ = measured(now, "tpch")
+    lines = [line.split() for line in ended.stdout.splitlines()]
+    assert lines[1:4] == [["dws.a", "0.25"], ["last", "run", "0.5"], ["dws.b", "0.75"]]
+    assert lines[5:] == [
+        ["result", "value", "last", "run", "unit", "bar"],
+        ["equal", "3", "2", "≥", "2", "ok"],
+    ]
+    other_size, _ = measured(now, "tpch", "--rows", "20000")
+    assert "last run" not in other_size.stdout
 
 
 def test_the_command_ends_with_0_where_all_hold(measured: Any) -> None:
