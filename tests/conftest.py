@@ -39,8 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
-APART = "tests/chain/test_demo.py"
-"""Has a stack of its own, so either process may take it."""
+APART = ("tests/chain/test_bench_chain.py", "tests/chain/test_demo.py")
+"""Have a stack of their own, so either process may take them."""
 
 STACKS = ("tests/spark/", "tests/chain/")
 """Folders whose other tests share one Spark session, or one running stack."""
@@ -53,7 +53,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     class ByStack(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((place for place in (APART, *STACKS) if nodeid.startswith(place)), nodeid)
+            return next((place for place in (*APART, *STACKS) if nodeid.startswith(place)), nodeid)
 
     return ByStack(config, log)
 

@@ -20,12 +20,16 @@ from typing import Generic, TypeVar
 CAPACITY = 0.9
 """Share of the time that refreshes may take; the rest is for what nobody foresees."""
 
-SPACING = (0.25, 0.5)
-"""Of its freshness, what lies between the beginnings of two refreshes of a table: where there is time, and
-where there is none. Half, because a refresh that then begins has the other half left."""
+SPACING = (0.025, 0.5)
+"""Of its freshness, what lies between the beginnings of two refreshes of a table: at least, and where there
+is no time. Half, because a refresh that then begins has the other half left."""
 
-SMOOTHING = 0.3
-"""Weight of the newest refresh in the expected seconds: a slow one, cold, does not mark a table for ever."""
+LEISURE = 0.35
+"""Share of the time that refreshes take where less would keep what is declared: they come more often."""
+
+SMOOTHING = (0.3, 0.7)
+"""Weight of the newest refresh in the expected seconds, where it took longer and where it took less. The
+first one of a table does not count: it reads all that there is, cold, and says nothing of the others."""
 
 MOST_STRETCH = 4.0
 """How many times later than declared the loosest may be so that the others keep theirs; twice what all of
@@ -76,7 +80,7 @@ def allow(demands: Mapping[K, Demand]) -> Allowance[K]:
     total = sum(demand.utilization for demand in demands.values())
     if total <= CAPACITY:
         low, high = SPACING
-        return Allowance(min(high, max(low, high * total / CAPACITY)), {})
+        return Allowance(min(high, max(low, high * total / LEISURE)), {})
     most = max(MOST_STRETCH, 2 * total / CAPACITY)
     loose = sorted(demands, key=lambda key: demands[key].freshness)
     kept, stretch = 0.0, total / CAPACITY
@@ -93,12 +97,13 @@ def allow(demands: Mapping[K, Demand]) -> Allowance[K]:
 class _Recurring:
     """
     Args:
-        cost: seconds expected of a refresh; None before the first one has ended.
+        cost: seconds expected of a refresh; None before the second one has ended.
         entry: number of its newest entry in the heaps; older ones count no more.
     """
 
     freshness: float
     cost: float | None = None
+    first: bool = True
     begun: float | None = None
     asked: float | None = None
     entry: int = -1
@@ -153,8 +158,8 @@ class Deadlines(Generic[K]):
         """The refresh that began last has ended."""
         table = self._known.get(key)
         if table is not None and table.begun is not None:
-            took = now - table.begun
-            table.cost = took if table.cost is None else table.cost + SMOOTHING * (took - table.cost)
+            table.cost = None if table.first else _expected(table.cost, now - table.begun)
+            table.first = False
 
     def stretch(self, key: K) -> float:
         """How many times later than declared the table may be now, so that tighter ones are not late."""
@@ -186,6 +191,13 @@ class Deadlines(Generic[K]):
         for key, table in self._known.items():
             if table.asked is not None:
                 self._enter(key, table)
+
+
+def _expected(cost: float | None, took: float) -> float:
+    if cost is None:
+        return took
+    more, less = SMOOTHING
+    return cost + (more if took > cost else less) * (took - cost)
 
 
 def _drop_former(heap: list[tuple[float, int, K]], known: Mapping[K, _Recurring]) -> None:

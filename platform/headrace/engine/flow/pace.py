@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from headrace.engine.table.table import Registry, Table
 from headrace.spec.model import TableName
 
-BATCHES_PER_FRESHNESS = 20
-"""Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough."""
+BATCHES_PER_FRESHNESS = (20, 60)
+"""Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough: at
+least, and as many as a pause of `SHORTEST` seconds allows. A change that comes sooner than declared costs
+little where what comes is little."""
+
+SHORTEST = 0.5
 
 LOOSE = 2.0
 """Times the flow's tightest freshness beyond which a table goes its own pace."""
@@ -45,7 +49,8 @@ class Pace:
 
     def interval(self) -> float:
         """Seconds between two micro-batches: a small part of the tightest freshness in the flow."""
-        return self._tightest / BATCHES_PER_FRESHNESS
+        least, most = BATCHES_PER_FRESHNESS
+        return min(self._tightest / least, max(SHORTEST, self._tightest / most))
 
     def ended(self, begun: float) -> None:
         """Note a micro-batch that ends now; `begun` by the monotonic clock."""
