@@ -46,6 +46,7 @@ class Closed:
             actions(self._prove, self._recompute),
             runs=lambda _: True,
             loading=lambda _: False,
+            search_seconds=0.0,
         )
 
     def _prove(self, table: Table, span: LabelRange | None) -> ParityResult:

@@ -18,11 +18,11 @@ from headrace.catalog.completions import CompletionProgress
 from headrace.engine.flow.freshness.monitor import SHARE, WINDOW_SECONDS
 from headrace.engine.ingest.watermark import watermark
 from headrace.engine.partitions.completion_state import CompletionState
-from headrace.engine.partitions.offline import Offline, labels_by_time
+from headrace.engine.partitions.offline import SEARCH_SECONDS, Offline, labels_by_time
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import Cancelled
-from headrace.planner.policy.completion import late, newest_complete, runs_of
+from headrace.planner.policy.completion import late, newest_complete, newly_complete, runs_of
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.model import TableName
@@ -61,9 +61,13 @@ class _State(CompletionState):
     """
     Args:
         searched: changelog version up to which nothing is left to see.
+        searched_at: when that was, seconds since 1970.
+        told: the newest complete partition that the snapshot's property tells of.
     """
 
     searched: int = 0
+    searched_at: float = 0.0
+    told: str = ""
 
 
 class PartitionCompletion:
@@ -75,6 +79,7 @@ class PartitionCompletion:
         loading: whether its source is being read for the first time.
         offline: writes the tables that no stream writes.
         clock: seconds since 1970.
+        search_seconds: between two searches for late data: a busy source has some every second.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class PartitionCompletion:
         loading: Callable[[Table], bool],
         offline: Offline | None = None,
         clock: Callable[[], float] = time.time,
+        search_seconds: float = SEARCH_SECONDS,
     ) -> None:
         self._catalog = catalog
         self._registry = registry
@@ -95,6 +101,7 @@ class PartitionCompletion:
         self._loading = loading
         self._offline = offline
         self._clock = clock
+        self._search_seconds = search_seconds
         self._states: dict[TableName, _State] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="completion", daemon=True)
@@ -191,7 +198,10 @@ class PartitionCompletion:
                 found = {p for p in labels_by_time(table) if p <= newest} | {newest}
                 known.begin(table.name, found, newest, signal, version)
             return
-        self._search(state, progress, version, signal)
+        # What is noted as complete says that all before it has been searched.
+        newly = newly_complete(spec, moment, progress.through)
+        if newly or self._clock() >= state.searched_at + self._search_seconds:
+            self._search(state, progress, version, signal)
         state.complete(progress, signal)
 
     def _search(self, state: _State, progress: CompletionProgress, version: int, signal: int) -> None:
@@ -208,7 +218,7 @@ class PartitionCompletion:
         elif version - progress.looked > MOST_RECORDS // 2:  # a restart reads on from what the catalog has
             known.look(table.name, version)
             state.written()
-        state.searched = version
+        state.searched, state.searched_at = version, self._clock()
 
     # -- what it runs -------------------------------------------------------------------------------------
 
@@ -236,7 +246,9 @@ class PartitionCompletion:
             for outcome, own in outcomes.items():
                 known.finish(table.name, own, outcome.word, outcome.detail, table.store.version)
         state.failed = (0.0, "")
-        tell_watermark(table.store, signal)
+        if due[-1] > state.told:  # else late data has run again what is known as complete
+            tell_watermark(table.store, signal)
+            state.told = due[-1]
 
 
 def late_labels(table: Table, after: int, through: int, newest: str) -> list[str]:

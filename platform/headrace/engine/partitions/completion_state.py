@@ -65,7 +65,7 @@ class CompletionState:
 
     def reopen(self, labels: Sequence[str], signal: int, version: int) -> None:
         """Note that data came late: these wait again, for the declared delay."""
-        log.info("%s: late data in %s", self.table.name, ", ".join(labels))
+        log.debug("%s: late data in %s", self.table.name, ", ".join(labels))
         due = signal + self.table.spec.completion.delay // timedelta(milliseconds=1)
         self.known.reopen(self.table.name, labels, due_ms=due, version=version, looked=version)
         self.written()

@@ -35,7 +35,7 @@ WRITTEN = "WRITTEN"
 """Outcome of a partition that the batch has written."""
 
 SEARCH_SECONDS = 10.0
-"""Between two searches for late data in what the upstreams have changed."""
+"""Between two searches for late data."""
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class World:
     running: bool = True
     loading: bool = False
     now: float = 0.0
+    search_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.restart()
@@ -86,6 +87,7 @@ class World:
             runs=lambda _: self.running,
             loading=lambda _: self.loading,
             clock=lambda: self.now,
+            search_seconds=self.search_seconds,
         )
 
     def look(self, time: str) -> None:
@@ -347,6 +349,38 @@ def test_late_data_between_two_processes_is_found(world: World) -> None:
     world.look("10:20")
     world.look("10:25")
     assert world.ran == [("2026112209", "2026112209")] * 2
+
+
+def test_late_data_is_searched_now_and_then_and_before_anything_is_noted_as_complete(world: World) -> None:
+    world.search_seconds, world.now = 10.0, 100.0
+    world.restart()
+    world.look("09:30")
+    world.look("10:05")
+    world.write(3, "05")
+    world.now += 9.0
+    world.look("10:06")
+    assert "05" not in world.known
+    world.now += 1.0
+    world.look("10:07")
+    assert world.known["05"].reopened == 1
+    world.write(4, "07")
+    world.look("11:05")  # the hour that is complete now says that all before it was searched
+    assert world.known["07"].reopened == 1
+
+
+def test_late_data_does_not_tell_other_engines_what_they_know(world: World) -> None:
+    def told() -> int:
+        return DeltaTable(str(world.table.store.snapshot.path)).version()
+
+    world.look("09:30")
+    world.look("10:05")
+    after_nine = told()
+    world.write(3, "05")
+    world.look("10:06")
+    world.look("10:11")
+    assert (world.known["05"].runs, told()) == (1, after_nine)
+    world.look("11:05")
+    assert told() > after_nine
 
 
 def test_a_policy_lets_it_be_and_counts_it(world: World) -> None:
