@@ -22,6 +22,7 @@ from headrace.errors import NeedsResync, TransientError
 from headrace.store.closable import Closable
 from headrace.store.delta.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
 from headrace.store.delta.parts import commit_parts
+from headrace.store.recent_rows import RecentRows
 from headrace.store.record.commits import Commit, latest, read_commit
 from headrace.store.record.rewinds import NEWEST, Rewinds, live_ranges
 from headrace.store.schema import (
@@ -64,12 +65,18 @@ class Changelog(Closable):
         self.rewinds: Rewinds = ()
         self._table: DeltaTable | None = None
         self._seen = -1
+        self._recent = RecentRows()
 
     def _delta(self) -> DeltaTable:
         if self._table is None:
             self._table = DeltaTable(str(self.path))
             self._seen = self._table.version()
         return self._table
+
+    def reopen(self) -> None:
+        """Know nothing but what is on disk: others may have written it."""
+        self._recent = RecentRows()
+        self.refresh()
 
     def refresh(self) -> int:
         """The latest Delta version, read from the log."""
@@ -108,6 +115,7 @@ class Changelog(Closable):
                     raise
                 if self._among(before, commit):
                     break
+        self._recent.add(commit.version, rows)
         if self._seen % CHECKPOINT_EVERY == 0:
             self._delta().create_checkpoint()
 
@@ -202,11 +210,15 @@ class Changelog(Closable):
             live: without those that a rewind took back, and without its own; see `store.record.rewinds`.
         """
         ranges = live_ranges(self.rewinds, after, through) if live else [(after, through)]
-        predicate = self._within(ranges) & (ds.field(ORIGIN) != TOMBSTONE)
+        predicate = ds.field(ORIGIN) != TOMBSTONE
         if skip_backfill:
             predicate &= ds.field(ORIGIN) != BACKFILL
-        found = self._open(after).to_pyarrow_dataset(schema=self.arrow).to_table(filter=predicate)
-        return conform(found, self.arrow).sort_by(VERSION)
+        known = [self._recent.between(*part) for part in ranges]
+        if known and all(rows is not None for rows in known):
+            self.check(after)
+            return pa.concat_tables([rows for rows in known if rows is not None]).filter(predicate)
+        found = self._open(after).to_pyarrow_dataset(schema=self.arrow)
+        return conform(found.to_table(filter=self._within(ranges) & predicate), self.arrow).sort_by(VERSION)
 
     def streamed_labels(self, after: int, through: int) -> set[str | None]:
         """The partitions that changes of versions `(after, through]` are in, without those of backfills.

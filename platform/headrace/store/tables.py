@@ -133,7 +133,7 @@ class StoredTable:
             commit, pin, tail, cold = self.known(found[1]), self.snapshot.newest(), Tail(self.schema), -1
             self.changelog.rewinds = commit.rewinds
             self.watermark.move(commit.version, commit.watermark_ms)
-            self.changelog.refresh()
+            self.changelog.reopen()
             self.use(Retained.load(self.root))
             self.deletes.forget()
             self.fits, index = fits(self), self._index

@@ -79,6 +79,7 @@ def store(tmp_path: Path, no_jvm: None) -> StoredTable:
 
 def versions(store: StoredTable) -> list[int]:
     removed = store.changelog.removed
+    store.changelog.reopen()
     return sorted(set(store.changelog.read(removed, store.version).column("_version").to_pylist()))
 
 
@@ -130,6 +131,7 @@ def test_a_snapshot_that_a_frontier_needs_stays_whole(store: StoredTable, catalo
     assert store.snapshot.pin_for(5).compacted == 2, (
         "where the newer one is gone, the older is folded forward"
     )
+    store.changelog.reopen()
     assert store.changelog.read(2, 5).num_rows == 3
 
 
