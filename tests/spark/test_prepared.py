@@ -34,10 +34,15 @@ REPEATABLE = {
     "rank": "SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v, s) AS r FROM {0}",
     "first rows": "SELECT * FROM {0} ORDER BY v DESC, k LIMIT 2",
     "distinct": "SELECT DISTINCT k FROM {0}",
+    "a join": "SELECT a.k, a.s, b.v FROM {0} a JOIN {1} b ON a.k = b.k",
+    "outer joins": "SELECT a.k, b.v, c.s FROM {0} a LEFT JOIN {1} b ON a.k = b.k"
+    " FULL JOIN {1} c ON c.k = b.k",
+    "a semi and an anti join": "SELECT k, v FROM {0} a LEFT SEMI JOIN {1} b ON a.k = b.k"
+    " UNION ALL SELECT k, v FROM {0} a LEFT ANTI JOIN {1} b ON a.k = b.k",
+    "groups of a join": "SELECT a.k, sum(b.v) AS v FROM {0} a JOIN {1} b ON a.k <=> b.k GROUP BY a.k",
     "decoded json": "SELECT k, from_json(concat('{{\"a\":', k, '}}'), 'a int').a AS a FROM {0}",
 }
 NOT_REPEATABLE = {
-    "a join": "SELECT a.k, a.s, b.v FROM {0} a JOIN {1} b ON a.k = b.k",
     "a scalar subquery": "SELECT k, (SELECT max(v) FROM {0}) AS m FROM {0}",
     "a join without equality": "SELECT a.k, b.v FROM {0} a JOIN {1} b ON a.k < b.k",
 }

@@ -1,24 +1,27 @@
 """Queries that are planned once and run for every small input.
 
 For a few dozen rows analysis, optimization and planning of a query take much longer than its rows. A prepared
-query keeps Spark's physical plan and runs it again, as a second `collect` of one frame does. What changes is
+query keeps Spark's physical plan and runs it again, in the calling thread (`driver_task.py`). What changes is
 what its leaves read: a block of Spark's block manager, which is filled before a run and removed after it.
 
 That is exact as long as nothing in the plan keeps results of a run. Exchanges, broadcasts and subqueries do:
 a plan with an operator that is not known to be free of such state is not kept, its query is planned for each
-input. With every leaf in one partition aggregates and windows need none; joins do.
+input. With every leaf in one partition aggregates, windows and joins by equality need none.
 """
 
 from __future__ import annotations
 
 import itertools
+import tempfile
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.engine.spark.driver_task import DriverPlan, DriverTasks
 from headrace.store.frames import LOCAL_BYTES, local
 from headrace.store.schema import spark_type
 
@@ -50,6 +53,7 @@ REPEATABLE = frozenset(
         "Scan ExistingRDD",
         "Sort",
         "SortAggregate",
+        "SortMergeJoin",
         "TakeOrderedAndProject",
         "Union",
         "Window",
@@ -106,10 +110,15 @@ class _Leaf:
 
     def __init__(self, spark: SparkSession, columns: Columns) -> None:
         from pyspark.sql import DataFrame
+        from pyspark.sql.pandas.types import to_arrow_schema
 
         assert spark._jvm is not None
         jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
         self._spark, self._columns = spark, columns
+        self._names = [name for name, _ in columns]
+        self._types = spark_type(columns).json()
+        self._arrow = to_arrow_schema(spark_type(columns), timezone="UTC")
+        self._python = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
         self._blocks = context.env().blockManager()
         storage = jvm.org.apache.spark.storage
         # Streams of Spark's old DStream API name their blocks so; nothing here has one.
@@ -121,18 +130,56 @@ class _Leaf:
         ids = spark.sparkContext._gateway.new_array(storage.BlockId, 1)  # type: ignore[union-attr]
         ids[0] = self._block
         source = jvm.org.apache.spark.rdd.BlockRDD(context, ids, self._tag)
-        schema = jvm.org.apache.spark.sql.types.DataType.fromJson(spark_type(columns).json())
+        schema = jvm.org.apache.spark.sql.types.DataType.fromJson(self._types)
         made = spark._jsparkSession.internalCreateDataFrame(source, schema, False)
-        self.frame = DataFrame(made, spark).coalesce(1)
+        planned = _few_in_one_partition(jvm, spark._jsparkSession, made.queryExecution().logical())
+        self.frame = DataFrame(planned, spark).hint("merge")
 
     def fill(self, rows: pa.Table) -> None:
-        relation: Any = local(self._spark, rows, self._columns)._jdf.queryExecution().logical()
-        data = relation.data().iterator()
+        data = self._relation(rows).queryExecution().logical().data().iterator()
         if not self._blocks.putIterator(self._block, data, self._level, True, self._tag):
             raise RuntimeError(f"Spark's block manager did not take {rows.num_rows} rows")
 
+    def _relation(self, rows: pa.Table) -> Any:
+        """What `local` makes, by the few calls of it that differ from one input to the next."""
+        given = rows.select(self._names).combine_chunks()
+        if given.schema.types != self._arrow.types:
+            return local(self._spark, rows, self._columns)._jdf
+        with tempfile.NamedTemporaryFile(dir=self._spark.sparkContext._temp_dir) as file:
+            with pa.ipc.new_stream(file, given.schema) as stream:
+                stream.write_table(given)
+            file.flush()
+            batches = self._python.readArrowStreamFromFile(file.name)
+        return self._python.toDataFrame(batches, self._types, self._spark._jsparkSession)
+
     def clear(self) -> None:
         self._blocks.removeBlock(self._block, True)
+
+
+def _few_in_one_partition(jvm: Any, session: Any, plan: Any) -> Any:
+    """A frame of the same rows, of which Spark knows that they are in one partition, and few.
+
+    Else it would bring the two sides of a join together by exchanges. The sides' sizes are multiplied.
+    """
+    physical, logical = (getattr(jvm.org.apache.spark.sql.catalyst.plans, n) for n in ("physical", "logical"))
+    nothing, few = _object(jvm.scala, "None$"), logical.OneRowRelation().stats()
+    known = plan.copy(
+        plan.output(),
+        plan.rdd(),
+        _object(physical, "SinglePartition$"),
+        plan.outputOrdering(),
+        False,
+        nothing,
+        session,
+        jvm.scala.Some(few),
+        nothing,
+    )
+    return _object(jvm.org.apache.spark.sql.classic, "Dataset$").ofRows(session, known)
+
+
+def _object(package: Any, name: str) -> Any:
+    """A Scala object."""
+    return getattr(getattr(package, name), "MODULE$")
 
 
 class _Prepared:
@@ -140,19 +187,26 @@ class _Prepared:
 
     def __init__(self, spark: SparkSession, columns: Sequence[Columns], build: Build) -> None:
         self._leaves = [_Leaf(spark, c) for c in columns]
-        self._frame = build([leaf.frame for leaf in self._leaves]).coalesce(1)
-        self.repeatable = _repeatable(self._frame._jdf.queryExecution().executedPlan())
+        frame = build([leaf.frame for leaf in self._leaves]).coalesce(1)
+        self.repeatable = _repeatable(frame._jdf.queryExecution().executedPlan())
+        self._plan = DriverPlan.of(_tasks(spark), frame) if self.repeatable else None
 
     def run(self, rows: Sequence[pa.Table]) -> pa.Table:
+        assert self._plan is not None, "only a repeatable plan is run"
         filled: list[_Leaf] = []
         try:
             for leaf, table in zip(self._leaves, rows, strict=True):
                 filled.append(leaf)
                 leaf.fill(table)
-            return self._frame.toArrow()
+            return self._plan.run()
         finally:
             for leaf in filled:
                 leaf.clear()
+
+
+@lru_cache(maxsize=8)
+def _tasks(spark: SparkSession) -> DriverTasks:
+    return DriverTasks(spark)
 
 
 def _repeatable(plan: Any) -> bool:
