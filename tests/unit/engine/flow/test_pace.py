@@ -31,6 +31,11 @@ def of(*freshness: float) -> Pace:
     return Pace(cast("list[Table]", tables), cast("Registry", registry))
 
 
+@pytest.mark.parametrize(("tightest", "seconds"), [(5, 0.25), (10, 0.5), (30, 0.5), (60, 1.0), (600, 10.0)])
+def test_what_may_be_late_comes_early_where_that_costs_little(tightest: float, seconds: float) -> None:
+    assert of(tightest, 3600).interval() == pytest.approx(seconds)
+
+
 def test_statements_have_a_part_of_what_the_last_micro_batch_took(clock: SimpleNamespace) -> None:
     flow = of(10, 60)
     assert flow.pause() == 0
