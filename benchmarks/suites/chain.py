@@ -104,7 +104,7 @@ def _ours(bench: Bench, stack: Stack, extent: Extent) -> tuple[dict[str, float],
     if extent.cold:
         stack.down()
         begun = time.time()
-        stack.up(only=["warehouse"])
+        stack.up(only=["connect", "warehouse"])
     with ran.marked():
         if extent.cold:
             ran.phase(COLD, extent.rate, 0.0, extent.cold)
