@@ -14,7 +14,8 @@ from __future__ import annotations
 import itertools
 import tempfile
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,9 @@ REPEATABLE = frozenset(
 """Physical operators that keep nothing of a run, by Spark's names for them."""
 
 _LEAVES = itertools.count()
+
+_PLANNING = threading.Lock()
+"""Held while a plan is made that is to be kept: a setting of the session is another one meanwhile."""
 
 
 @dataclass
@@ -133,7 +137,7 @@ class _Leaf:
         schema = jvm.org.apache.spark.sql.types.DataType.fromJson(self._types)
         made = spark._jsparkSession.internalCreateDataFrame(source, schema, False)
         planned = _few_in_one_partition(jvm, spark._jsparkSession, made.queryExecution().logical())
-        self.frame = DataFrame(planned, spark).hint("merge")
+        self.frame = DataFrame(planned, spark)
 
     def fill(self, rows: pa.Table) -> None:
         data = self._relation(rows).queryExecution().logical().data().iterator()
@@ -187,8 +191,9 @@ class _Prepared:
 
     def __init__(self, spark: SparkSession, columns: Sequence[Columns], build: Build) -> None:
         self._leaves = [_Leaf(spark, c) for c in columns]
-        frame = build([leaf.frame for leaf in self._leaves]).coalesce(1)
-        self.repeatable = _repeatable(frame._jdf.queryExecution().executedPlan())
+        with _PLANNING, _setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+            frame = build([leaf.frame for leaf in self._leaves]).coalesce(1)
+            self.repeatable = _repeatable(frame._jdf.queryExecution().executedPlan())
         self._plan = DriverPlan.of(_tasks(spark), frame) if self.repeatable else None
 
     def run(self, rows: Sequence[pa.Table]) -> pa.Table:
@@ -202,6 +207,18 @@ class _Prepared:
         finally:
             for leaf in filled:
                 leaf.clear()
+
+
+@contextmanager
+def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Whoever plans for the session's rows meanwhile has it, too."""
+    before = spark.conf.get(name)
+    assert before is not None
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 @lru_cache(maxsize=8)
