@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -28,6 +29,20 @@ def test_many_rows_stay_arrow_until_a_task_reads_them(sessions: Sessions) -> Non
         found = local(spark, many, (("n", "bigint"),))
         assert "LocalRelation" not in _plan(found)
         assert found.toArrow().column("n").combine_chunks().sort().equals(many.column("n").combine_chunks())
+
+
+def test_a_correlated_subquery_of_a_select_list_over_a_union(sessions: Sessions, tmp_path: Path) -> None:
+    """A table's rows are such a union, of its snapshot and what came after it. Spark alone fails here."""
+    columns = (("m", "bigint"), ("n", "bigint"))
+    for spark in (sessions.flow, sessions.large, sessions.batch):
+        parts = [pa.table({"m": [n % 3], "n": [n]}) for n in range(4)]
+        first, second, third, fourth = (local(spark, part, columns) for part in parts)
+        first.write.mode("overwrite").parquet(str(tmp_path / "snapshot"))
+        rows = spark.read.parquet(str(tmp_path / "snapshot")).unionAll(second.where("n > 0"))
+        others = spark.read.parquet(str(tmp_path / "snapshot")).unionAll(third.unionAll(fourth))
+        with temporary_views(spark, [rows, others]) as (a, b):
+            query = f"SELECT m, (SELECT count(*) FROM {b} s WHERE s.m = x.m) AS n FROM {a} x"
+            assert sorted(map(tuple, spark.sql(query).collect())) == [(0, 2), (1, 0)]
 
 
 def test_what_is_persisted_stays_as_it_is_while_a_view_over_the_same_rows_comes_and_goes(
