@@ -5,9 +5,9 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
