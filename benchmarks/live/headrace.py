@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,18 +26,13 @@ NAMES = {STG: "stg.orders", DWD: "dwd.orders", DWS: "dws.user_hour"}
 
 
 class Headrace:
-    """Its commits are those of the changelogs: a live read shows a change from then on.
-
-    Args:
-        names: the layer files' tables by the names of the comparison; those that are not there bear the same.
-    """
+    """Its commits are those of the changelogs: a live read shows a change from then on."""
 
     name = "headrace"
     settle = 25.0
 
-    def __init__(self, settings: Settings, names: Mapping[str, str] = NAMES) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._stack = Stack(settings)
-        self._names = names
         self._commits: dict[str, dict[int, Commit | None]] = {}
 
     def install(self, home: Path, tell: Tell) -> None:
@@ -56,13 +51,13 @@ class Headrace:
 
     def rows(self, table: str) -> pa.Table:
         with GatewayClient(self._stack.settings) as client:
-            return client.query(f"SELECT * FROM {self._name(table)}")
+            return client.query(f"SELECT * FROM {_name(table)}")
 
     def oldest(self, table: str, partitions: int) -> tuple[str, str]:
         """The first and the last label of the first partitions that the table has."""
         with GatewayClient(self._stack.settings) as client:
             labels = client.query(
-                f"SELECT DISTINCT logdate FROM {self._name(table)} ORDER BY 1 LIMIT {partitions}"
+                f"SELECT DISTINCT logdate FROM {_name(table)} ORDER BY 1 LIMIT {partitions}"
             )
         start, *_, end = labels.column("logdate").to_pylist()
         return start, end
@@ -71,7 +66,7 @@ class Headrace:
         """Recompute the partitions between two labels by the table's own SQL."""
         with GatewayClient(self._stack.settings) as client:
             client.run(
-                f"ALTER MATERIALIZED TABLE {self._name(table)} "
+                f"ALTER MATERIALIZED TABLE {_name(table)} "
                 f"REFRESH PARTITION (logdate BETWEEN '{start}' AND '{end}')"
             )
 
@@ -82,12 +77,14 @@ class Headrace:
     def stop(self) -> None:
         self._stack.supervisor.stop("warehouse")
 
-    def _name(self, table: str) -> str:
-        return self._names.get(table, table)
-
     def _changelog(self, table: str) -> Path:
-        layer, _, name = self._name(table).partition(".")
+        layer, _, name = _name(table).partition(".")
         return self._stack.settings.warehouse / layer / name / "changelog"
+
+
+def _name(table: str) -> str:
+    """The shop's tables bear the same name in the comparison and in headrace."""
+    return NAMES.get(table, table)
 
 
 def _commit(path: Path, version: int) -> Commit | None:

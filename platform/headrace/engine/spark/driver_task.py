@@ -22,6 +22,11 @@ _ATTEMPTS = itertools.count(1 << 40)
 """Numbers that Spark's own tasks do not reach."""
 
 
+def scala_object(package: Any, name: str) -> Any:
+    """The one instance of a Scala `object`."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
 class DriverTasks:
     """What tasks in the driver need of one session, looked up once. Its settings must not change."""
 
@@ -37,11 +42,11 @@ class DriverTasks:
         self._memory_manager = jvm.org.apache.spark.memory.TaskMemoryManager
         self._task_metrics = jvm.org.apache.spark.executor.TaskMetrics
         self._context = jvm.org.apache.spark.TaskContextImpl
-        self._current = getattr(getattr(jvm.org.apache.spark, "TaskContext$"), "MODULE$")
-        self._nothing = getattr(getattr(jvm.scala, "None$"), "MODULE$")
-        self._no_resources = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
-        arrow = jvm.org.apache.spark.sql.execution.arrow
-        self.to_arrow = getattr(getattr(arrow, "ArrowConverters$"), "MODULE$").toBatchWithSchemaIterator
+        self._current = scala_object(jvm.org.apache.spark, "TaskContext")
+        self._nothing = scala_object(jvm.scala, "None")
+        self._no_resources = scala_object(jvm.scala.collection.immutable, "Map").empty()
+        arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
+        self.to_arrow = arrow.toBatchWithSchemaIterator
 
     @contextmanager
     def task(self) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.engine.spark.driver_task import DriverPlan, DriverTasks
+from headrace.engine.spark.driver_task import DriverPlan, DriverTasks, scala_object
 from headrace.store.frames import LOCAL_BYTES, local
 from headrace.store.schema import spark_type
 
@@ -166,11 +166,11 @@ def _few_in_one_partition(jvm: Any, session: Any, plan: Any) -> Any:
     Else it would bring the two sides of a join together by exchanges. The sides' sizes are multiplied.
     """
     physical, logical = (getattr(jvm.org.apache.spark.sql.catalyst.plans, n) for n in ("physical", "logical"))
-    nothing, few = _object(jvm.scala, "None$"), logical.OneRowRelation().stats()
+    nothing, few = scala_object(jvm.scala, "None"), logical.OneRowRelation().stats()
     known = plan.copy(
         plan.output(),
         plan.rdd(),
-        _object(physical, "SinglePartition$"),
+        scala_object(physical, "SinglePartition"),
         plan.outputOrdering(),
         False,
         nothing,
@@ -178,12 +178,7 @@ def _few_in_one_partition(jvm: Any, session: Any, plan: Any) -> Any:
         jvm.scala.Some(few),
         nothing,
     )
-    return _object(jvm.org.apache.spark.sql.classic, "Dataset$").ofRows(session, known)
-
-
-def _object(package: Any, name: str) -> Any:
-    """A Scala object."""
-    return getattr(getattr(package, name), "MODULE$")
+    return scala_object(jvm.org.apache.spark.sql.classic, "Dataset").ofRows(session, known)
 
 
 class _Prepared:

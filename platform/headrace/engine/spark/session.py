@@ -56,9 +56,9 @@ _BATCH = {
 }
 
 
-# Java's sweeper throws compiled code away that a quiet minute has not used, and compiles it again.
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 
+# Java's sweeper throws compiled code away that a quiet minute has not used, and compiles it again.
 _JVM = (
     "-Xss4m",  # stopping a running streaming query recurses deeper than the default stack
     "-XX:+UseParallelGC",
