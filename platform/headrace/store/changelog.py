@@ -22,7 +22,7 @@ from headrace.errors import NeedsResync, TransientError
 from headrace.store.closable import Closable
 from headrace.store.delta.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
 from headrace.store.delta.parts import commit_parts
-from headrace.store.recent_rows import RecentRows
+from headrace.store.recent import Recent
 from headrace.store.record.commits import Commit, latest, read_commit
 from headrace.store.record.rewinds import NEWEST, Rewinds, live_ranges
 from headrace.store.schema import (
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 CHECKPOINT_EVERY = 500
 """Commits between two checkpoints of the Delta log, where maintenance has made none meanwhile."""
+
+RECENT_BYTES = 2 << 20
+"""Of Arrow: the newest changes that stay in memory, a minute and more of a few dozen a second."""
 
 SPLIT_ROWS = 100_000
 """Rows of a row group of a large append: Spark's tasks divide a file by them."""
@@ -65,7 +68,7 @@ class Changelog(Closable):
         self.rewinds: Rewinds = ()
         self._table: DeltaTable | None = None
         self._seen = -1
-        self._recent = RecentRows()
+        self._recent: Recent[pa.Table] = Recent(RECENT_BYTES, lambda rows: rows.nbytes)
 
     def _delta(self) -> DeltaTable:
         if self._table is None:
@@ -75,7 +78,7 @@ class Changelog(Closable):
 
     def reopen(self) -> None:
         """Know nothing but what is on disk: others may have written it."""
-        self._recent = RecentRows()
+        self._recent.clear()
         self.refresh()
 
     def refresh(self) -> int:
@@ -213,10 +216,10 @@ class Changelog(Closable):
         predicate = ds.field(ORIGIN) != TOMBSTONE
         if skip_backfill:
             predicate &= ds.field(ORIGIN) != BACKFILL
-        known = [self._recent.between(*part) for part in ranges]
-        if known and all(rows is not None for rows in known):
+        recent = [self._recent.between(*part) for part in ranges]
+        if None not in recent and (known := [rows for part in recent for rows in part or ()]):
             self.check(after)
-            return pa.concat_tables([rows for rows in known if rows is not None]).filter(predicate)
+            return pa.concat_tables(known).filter(predicate)
         found = self._open(after).to_pyarrow_dataset(schema=self.arrow)
         return conform(found.to_table(filter=self._within(ranges) & predicate), self.arrow).sort_by(VERSION)
 

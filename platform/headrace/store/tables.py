@@ -26,8 +26,8 @@ from headrace.store.live.head import Cold, Head
 from headrace.store.live.key_joins import anti_join, semi_join
 from headrace.store.live.lookup import SnapshotIndex
 from headrace.store.live.tail import Tail
+from headrace.store.recent import Recent
 from headrace.store.record.commits import Commit, latest, records
-from headrace.store.record.recent import Recent
 from headrace.store.record.watermark import Watermark
 from headrace.store.schema import (
     DELETE,
@@ -52,6 +52,9 @@ TAIL_LIMIT = 200_000
 LABELS_LIMIT = 1_000
 """Partitions that a commit's record names."""
 
+RECENT_COMMITS = 1_000
+"""The newest records that stay in memory."""
+
 
 class StoredTable:
     """One materialized table on disk. One writer, many readers; thread-safe.
@@ -75,7 +78,7 @@ class StoredTable:
         self.compacting = OrderedLock(Rank.COMPACT, name)
         self._lock = threading.Lock()
         self._commit = Commit(str(name), "create", 0)
-        self._recent = Recent()
+        self._recent: Recent[Commit | None] = Recent(RECENT_COMMITS)
         self._tail = Tail(schema)
         self._pin = Pin(0, 0, 0)
         self._index: SnapshotIndex | None = None
@@ -221,7 +224,7 @@ class StoredTable:
             else:
                 self._cold_through = commit.version
             self._commit = commit
-            self._recent.add(commit)
+            self._recent.add(commit.version, commit)
 
     def note(self, commit: Commit) -> None:
         """Commit a record without rows."""

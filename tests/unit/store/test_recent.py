@@ -13,9 +13,9 @@ from stored_support import append, changes, made
 from stored_support import no_jvm as no_jvm
 
 from headrace.errors import TransientError
-from headrace.store.record import recent
+from headrace.store import tables
+from headrace.store.recent import Recent
 from headrace.store.record.commits import Commit, records
-from headrace.store.record.recent import Recent
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
@@ -89,7 +89,7 @@ def test_what_is_opened_again_is_read_from_the_log(tmp_path: Path) -> None:
 
 
 def test_older_ones_are_read_from_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "KEPT", 3)
+    monkeypatch.setattr(tables, "RECENT_COMMITS", 3)
     store = made(tmp_path)
     for number in range(5):
         append(store, ("+I", number, "1.00"))
@@ -109,11 +109,27 @@ def test_a_commit_that_failed_is_none(tmp_path: Path) -> None:
 
 
 def test_there_is_no_gap() -> None:
-    found = Recent()
+    found: Recent[Commit] = Recent(9)
     for version in (1, 2, 4, 5):
-        found.add(Commit("dwd.t", "stream", version))
+        found.add(version, Commit("dwd.t", "stream", version))
     assert found.between(0, 2) is None and found.between(1, 5) is None
-    assert [c and c.version for c in found.between(3, 5) or []] == [4, 5]
+    assert [c.version for c in found.between(3, 5) or []] == [4, 5]
     assert found.between(4, 4) == [] and found.between(5, 4) is None
-    found.add(Commit("dwd.t", "stream", 5))  # of one that was opened again
+    assert found.between(1, 4) is None and found.between(4, 6) is None
+    found.add(5, Commit("dwd.t", "stream", 5))  # of one that was opened again
     assert found.between(3, 5) is None and found.between(4, 5) == [Commit("dwd.t", "stream", 5)]
+    found.clear()
+    assert found.between(4, 5) is None
+
+
+def test_the_oldest_go_where_there_are_too_many() -> None:
+    found: Recent[str] = Recent(5, len)
+    for version, text in enumerate(("aa", "bb", "c"), start=1):
+        found.add(version, text)
+    assert found.between(0, 3) == ["aa", "bb", "c"]
+    found.add(4, "d")
+    assert found.between(0, 4) is None and found.between(1, 4) == ["bb", "c", "d"]
+    found.add(5, "more than fits")
+    assert found.between(4, 5) is None
+    found.add(6, "e")
+    assert found.between(5, 6) == ["e"]

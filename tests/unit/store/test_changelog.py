@@ -4,46 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from stored_support import append, made
 from stored_support import no_jvm as no_jvm
 
 from headrace.errors import NeedsResync
-from headrace.store import recent_rows
-from headrace.store.recent_rows import RecentRows
 from headrace.store.tables import StoredTable
 
 pytestmark = pytest.mark.usefixtures("no_jvm")
-
-
-def rows(number: int) -> pa.Table:
-    return pa.table({"n": pa.array([number], pa.int64())})
-
-
-def numbers(found: pa.Table | None) -> list[int] | None:
-    return None if found is None else found.column("n").to_pylist()
-
-
-def test_versions_that_follow_one_another() -> None:
-    recent = RecentRows()
-    assert recent.between(0, 1) is None
-    for version in (3, 4, 5):
-        recent.add(version, rows(version))
-    assert numbers(recent.between(2, 5)) == [3, 4, 5] and numbers(recent.between(3, 4)) == [4]
-    assert recent.between(1, 4) is None and recent.between(4, 6) is None and recent.between(4, 4) is None
-    recent.add(7, rows(7))
-    assert recent.between(4, 5) is None and numbers(recent.between(6, 7)) == [7]
-
-
-def test_the_oldest_go_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_rows, "MOST_BYTES", 2 * rows(1).nbytes)
-    recent = RecentRows()
-    for version in (1, 2, 3):
-        recent.add(version, rows(version))
-    assert recent.between(0, 3) is None and numbers(recent.between(1, 3)) == [2, 3]
-    recent.add(4, pa.concat_tables([rows(n) for n in range(9)]))
-    assert recent.between(3, 4) is None
 
 
 @pytest.fixture
