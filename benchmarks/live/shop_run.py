@@ -102,7 +102,7 @@ class ShopRun:
         with Marks(self.source.dsn) as self.marks:
             yield
 
-    def wait_shown(self, since: float, timeout: float = TIMEOUT) -> dict[str, float]:
+    def wait_shown(self, since: float) -> dict[str, float]:
         """Wait until every table shows a mark that was made after `since`.
 
         Returns:
@@ -111,18 +111,24 @@ class ShopRun:
         Raises:
             TransientError: a table does not.
         """
-        deadline = time.monotonic() + timeout
-        while True:
-            wanted = next(((number, at) for number, at in self.marks.made if at > since), None)
-            found = self._shown(wanted) if wanted else {}
-            behind = [table for table in self._tables if table not in found]
-            if not behind:
-                return found
-            if time.monotonic() > deadline:
-                raise TransientError(
-                    f"{self.contender.name}: {', '.join(behind)} did not show a change within {timeout:.0f} s"
-                )
+        deadline = time.monotonic() + TIMEOUT
+        found: dict[str, float] = {}
+        while not found and time.monotonic() < deadline:
+            if mark := next((made for made in self.marks.made if made[1] > since), None):
+                found = self._shown_before(deadline, mark)
+            else:
+                time.sleep(INTERVAL)
+        if behind := [table for table in self._tables if table not in found]:
+            raise TransientError(
+                f"{self.contender.name}: {', '.join(behind)} did not show a change within {TIMEOUT:.0f} s"
+            )
+        return found
+
+    def _shown_before(self, deadline: float, mark: tuple[int, float]) -> dict[str, float]:
+        """Wait until every table shows the mark, not beyond the deadline. Those that do, as `wait_shown`."""
+        while len(found := self._shown(mark)) < len(self._tables) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
+        return found
 
     def _shown(self, mark: tuple[int, float]) -> dict[str, float]:
         number, at = mark
@@ -148,7 +154,7 @@ class ShopRun:
             ended = time.time()
             measured = [mark for mark in self.marks.made if begun <= mark[1] < ended]
             changed = load.changes - changes + len(measured) * ROWS
-        self._wait_last(measured)
+        self._shown_before(time.monotonic() + LATE, measured[-1])
         delays = {t: self._delays(t, how, measured) for t, how in self._tables.items()}
         found = Phase(
             rate=changed / (ended - begun),
@@ -169,11 +175,6 @@ class ShopRun:
         while (left := end - time.monotonic()) > 0:
             load.raise_if_failed()
             time.sleep(min(POLL_SECONDS, left))
-
-    def _wait_last(self, measured: Sequence[tuple[int, float]]) -> None:
-        deadline = time.monotonic() + LATE
-        while len(self._shown(measured[-1])) < len(self._tables) and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
 
     def _delays(self, table: str, how: Shown, measured: Sequence[tuple[int, float]]) -> list[float]:
         return list(delays_of(measured, self.contender.commits(table), how).values())

@@ -22,7 +22,7 @@ from headrace.engine.partitions.offline import SEARCH_SECONDS, Offline, labels_b
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import Cancelled
-from headrace.planner.policy.completion import late, newest_complete, newly_complete, runs_of
+from headrace.planner.policy.completion import late, newest_complete, runs_of
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.model import TableName
@@ -199,10 +199,10 @@ class PartitionCompletion:
                 known.begin(table.name, found, newest, signal, version)
             return
         # What is noted as complete says that all before it has been searched.
-        newly = newly_complete(spec, moment, progress.through)
+        newly = state.newly(progress, signal)
         if newly or self._clock() >= state.searched_at + self._search_seconds:
             self._search(state, progress, version, signal)
-        state.complete(progress, signal)
+        state.complete(newly, signal)
 
     def _search(self, state: _State, progress: CompletionProgress, version: int, signal: int) -> None:
         """Look for late data in the commits since the last look."""

@@ -51,14 +51,18 @@ class CompletionState:
         """The catalog has something new."""
         self._progress = self._waiting = None
 
-    def complete(self, progress: CompletionProgress, signal: int) -> None:
-        """Note what has become complete since: it waits to be run.
+    def newly(self, progress: CompletionProgress, signal: int) -> list[str]:
+        """The partitions that have become complete since, oldest first.
 
         Args:
             signal: how far the table is, milliseconds since 1970.
         """
         moment = datetime.fromtimestamp(signal / 1000, UTC)
-        if labels := newly_complete(self.table.spec, moment, progress.through):
+        return newly_complete(self.table.spec, moment, progress.through)
+
+    def complete(self, labels: Sequence[str], signal: int) -> None:
+        """Note what has become complete, if anything has: it waits to be run."""
+        if labels:
             log.info("%s: complete up to %s", self.table.name, labels[-1])
             self.known.complete(self.table.name, labels, signal, self.table.store.version)
             self.written()

@@ -174,7 +174,7 @@ class Offline:
         progress = state.progress()
         if progress is None or not _bound(table):
             return True
-        state.complete(progress, signal)
+        state.complete(state.newly(progress, signal), signal)
         self._search(state, signal)
         progress, waiting = state.progress(), state.waiting()
         assert progress is not None
@@ -220,7 +220,7 @@ class Offline:
             self._known.begin(table.name, labels_by_time(table) | {through}, through, signal, version)
         else:
             if signal:
-                state.complete(known, signal)
+                state.complete(state.newly(known, signal), signal)
             waits = [label for label in state.waiting() if label <= through]
             self._known.finish(table.name, waits, WRITTEN, detail, version)
         state.written()
