@@ -7,17 +7,15 @@ that tell which mark is the newest that it holds.
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, LiteralString, Self
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
-from headrace.errors import TerminalError
+from headrace.demo.background import Background
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,37 +120,22 @@ def delays_of(marks: Sequence[tuple[int, float]], commits: Iterable[Commit], how
     return found
 
 
-class Marks:
+class Marks(Background):
     """Makes marks, one at a random moment of every half second, until left. A context manager.
 
     A steady beat keeps step with a system's own, and one run is then lucky where another is not.
     """
 
     def __init__(self, dsn: str) -> None:
+        super().__init__("marks", "the making of marks")
         self._connection = psycopg.connect(dsn, application_name="marks")
         self._made: list[tuple[int, float]] = []
-        self._error: Exception | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="marks", daemon=True)
         self.hour, self._last = self._prepare()
 
     @property
     def made(self) -> list[tuple[int, float]]:
         """(number, epoch seconds at which its commit was acknowledged) so far, in order."""
         return list(self._made)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
-        self._connection.close()
-        if kind is None and self._error is not None:
-            raise TerminalError(f"the marks failed: {self._error}") from self._error
 
     def _prepare(self) -> tuple[datetime, int]:
         """The marks' hour and the newest number; their rows are made where there are none."""
@@ -168,15 +151,13 @@ class Marks:
                 self._connection.execute(statement, {"id": ID, "at": at})
             return at, 0
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         chance = random.Random(self._last)
         begun, turn = time.monotonic(), 0
-        try:
+        with self._connection:
             while not self._stopping.wait(begun + (turn + chance.random()) * INTERVAL - time.monotonic()):
                 turn = max(turn + 1, int((time.monotonic() - begun) / INTERVAL))
                 self._make(self._last + 1)
-        except Exception as error:
-            self._error = error
 
     def _make(self, number: int) -> None:
         with self._connection.transaction():

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from types import TracebackType
 
 from pydantic import BaseModel
 
-from headrace.errors import TerminalError, TransientError
+from headrace.demo.background import Background
+from headrace.errors import TransientError
 from headrace.percentile import percentile
 from headrace.results import TableStatus
 
@@ -98,7 +97,7 @@ def summarize(values: Sequence[float]) -> Freshness | None:
     )
 
 
-class FreshnessProbe:
+class FreshnessProbe(Background):
     """Reads the newest visible tick over and over, one read at a time. A context manager.
 
     Args:
@@ -107,11 +106,9 @@ class FreshnessProbe:
     """
 
     def __init__(self, read: Callable[[], int | None], *, interval: float = 0.25) -> None:
+        super().__init__("freshness-probe", "the live read of the probe")
         self._read, self._interval = read, interval
         self._reads: list[tuple[int, float]] = []
-        self._error: Exception | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="freshness-probe", daemon=True)
         self.read_seconds: list[float] = []
         self.refused = 0
 
@@ -131,30 +128,11 @@ class FreshnessProbe:
         reads = self.reads
         return sum(later[0] < earlier[0] for earlier, later in pairwise(reads))
 
-    def raise_if_failed(self) -> None:
-        if self._error is not None:
-            raise TerminalError(f"the live read of the probe failed: {self._error}") from self._error
-
-    def __enter__(self) -> FreshnessProbe:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
-        if kind is None:
-            self.raise_if_failed()
-
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                started = time.monotonic()
-                self._once()
-                self._stopping.wait(started + self._interval - time.monotonic())
-        except Exception as error:
-            self._error = error
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            self._once()
+            self._stopping.wait(started + self._interval - time.monotonic())
 
     def _once(self) -> None:
         started = time.monotonic()

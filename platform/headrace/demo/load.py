@@ -6,21 +6,20 @@ Run by hand: `python -m headrace.demo.load --project . --rate 40 --seed 1 --seco
 from __future__ import annotations
 
 import argparse
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 import psycopg
 
+from headrace.demo.background import Background
 from headrace.demo.changes import Shop, choose, perform
 from headrace.demo.shop import PROBE_ORDER
 from headrace.errors import HeadraceError, TerminalError
 
 
-class LoadGenerator:
+class LoadGenerator(Background):
     """Changes rows of the shop until stopped. A context manager; `stop()` raises what went wrong inside.
 
     Args:
@@ -36,14 +35,12 @@ class LoadGenerator:
     ) -> None:
         if rate <= 0 or interval <= 0:
             raise TerminalError(f"a load needs a positive rate and interval, not `{rate=}`, `{interval=}`")
+        super().__init__("shop-load", "the load on the shop")
         self.done: Counter[str] = Counter()
         self.changes = 0
         self.seconds = 0.0
         self._dsn, self._seed, self._rate, self._interval, self._probe = dsn, seed, rate, interval, probe
         self._ticks: list[tuple[int, float]] = []
-        self._error: Exception | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="shop-load", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -54,10 +51,6 @@ class LoadGenerator:
         if self._thread.is_alive():
             self._thread.join()
         self.raise_if_failed()
-
-    def raise_if_failed(self) -> None:
-        if self._error is not None:
-            raise TerminalError(f"the load on the shop failed: {self._error}") from self._error
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for the thread without asking it to stop: it ends by itself only on an error."""
@@ -73,25 +66,10 @@ class LoadGenerator:
     def last_tick(self) -> int | None:
         return self._ticks[-1][0] if self._ticks else None
 
-    def __enter__(self) -> LoadGenerator:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
-        if kind is None:
-            self.raise_if_failed()
-
-    def _run(self) -> None:
-        try:
-            with psycopg.connect(self._dsn, autocommit=True, application_name="shop load") as connection:
-                connection.execute("SET search_path = public")
-                self._loop(Shop.read(connection, self._seed))
-        except Exception as error:
-            self._error = error
+    def _work(self) -> None:
+        with psycopg.connect(self._dsn, autocommit=True, application_name="shop load") as connection:
+            connection.execute("SET search_path = public")
+            self._loop(Shop.read(connection, self._seed))
 
     def _loop(self, shop: Shop) -> None:
         tick = _probe_amount(shop.connection) if self._probe else 0
