@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -72,6 +73,23 @@ def test_each_run_sees_its_own_rows(sessions: Sessions, sql: str) -> None:
         assert multiset(found) == multiset(expected)
     (known,) = queries._known.values()
     assert (known is not None) == (sql in REPEATABLE.values())
+
+
+def test_a_prepared_query_is_no_spark_job(sessions: Sessions) -> None:
+    context, queries = sessions.flow.sparkContext, Queries()
+    context.setJobGroup("prepared", "")
+    try:
+        for inputs in (FIRST, SECOND):
+            queries.run(sessions.flow, "q", [(inputs, COLUMNS)], lambda frames: frames[0].select("k"))
+        sessions.flow.range(
+            1
+        ).collect()  # Spark tells of jobs in their order: those before would be there, too
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    deadline = time.monotonic() + 30
+    while not (jobs := context.statusTracker().getJobIdsForGroup("prepared")):
+        assert time.monotonic() < deadline
+    assert len(jobs) == 1
 
 
 def test_more_rows_than_a_blind_plan_is_good_for_are_planned_for(
