@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+import pyarrow as pa
 from psycopg import sql
 
 from headrace.errors import TransientError, UnknownName
@@ -91,15 +92,25 @@ def describe(dsn: str, tables: Iterable[SourceTable]) -> dict[SourceTable, Sourc
 
 @dataclass(frozen=True)
 class Position:
-    """A cut of the source: everything committed below `lsn` is in, nothing after it."""
+    """A cut of the source: everything committed below `lsn` is in, nothing after it.
+
+    Args:
+        snapshot: exported: another connection to `dsn` can read at it as long as this one does.
+    """
 
     token: str
     lsn: int
+    dsn: str
     snapshot: str
     connection: psycopg.Connection[tuple[object, ...]]
 
-    def rows(self, schema: SourceSchema, *, chunk: int = 50_000) -> Iterator[list[tuple[object, ...]]]:
-        """The table's rows at the cut, in chunks. Several tables may be read at the same time."""
+    def tables(self, schema: SourceSchema, arrow: pa.Schema, *, chunk: int = 50_000) -> Iterator[pa.Table]:
+        """The table's rows at the cut, whatever its columns are. Several tables may be read at the same time.
+
+        Args:
+            arrow: names and types of the source columns.
+            chunk: rows at a time.
+        """
         fields = sql.SQL(", ").join(
             sql.SQL(c.select.replace("{}", "{name}")).format(name=sql.Identifier(c.name))
             for c in schema.columns
@@ -111,7 +122,8 @@ class Position:
             cursor.itersize = chunk
             cursor.execute(query)
             while batch := cursor.fetchmany(chunk):
-                yield batch
+                columns = zip(zip(*batch, strict=True), arrow, strict=True)
+                yield pa.Table.from_arrays([pa.array(v, field.type) for v, field in columns], schema=arrow)
 
     def query(self, text: str) -> list[tuple[object, ...]]:
         """Run any query at the cut."""
@@ -144,5 +156,7 @@ def position(dsn: str, tables: Iterable[SourceTable], token: str) -> Iterator[Po
                     (token,),
                 )
                 lsn = marking.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchall()[0][0]
-        yield Position(token, int(str(lsn)), snapshot, reading)
+        # The one above ended with the transaction that held the lock.
+        lasting = str(reading.execute("SELECT pg_export_snapshot()").fetchall()[0][0])
+        yield Position(token, int(str(lsn)), dsn, lasting, reading)
         reading.execute("ROLLBACK")

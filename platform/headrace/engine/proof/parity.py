@@ -131,10 +131,11 @@ def verify_topic(
         )
     messages = read(spark, bootstrap, begin, {topic: commit.offsets.get(topic, begin[topic])})
     loaded = table.store.loaded_rows(spark) if commit.loaded else None
-    expected = in_range(topic_rows(spark, table, messages, loaded), table, labels)
-    return compare(
-        spark, table, commit.version, expected, labels=labels, against="batch", frontier=commit.frontier
-    )
+    with Persisted() as persist:
+        expected = in_range(topic_rows(spark, table, messages, persist, loaded), table, labels)
+        return compare(
+            spark, table, commit.version, expected, labels=labels, against="batch", frontier=commit.frontier
+        )
 
 
 def verify_batch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,10 @@ import pyarrow.parquet as pq
 from headrace.engine.rows.restriction import Times, restriction
 from headrace.engine.spark.query import run, used_columns
 from headrace.engine.table.table import Registry, StgTable, Table
-from headrace.sources.postgres import Position
+from headrace.sources.bulk.columns import Inexact
+from headrace.sources.bulk.ranges import ALL_PAGES
+from headrace.sources.bulk.reading import Reader
+from headrace.sources.postgres import Position, SourceSchema
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import open_range, shape
 from headrace.store.frames import local
@@ -23,6 +27,8 @@ from headrace.store.schema import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 
 def batch_rows(
@@ -112,23 +118,32 @@ def source_rows(
     labels: LabelRange | None = None,
 ) -> Iterator[DataFrame]:
     """A stg table's SQL over the captured table's rows at a known position, while the block lasts."""
-    columns = table.source.typed
-    schema = arrow_schema(columns)
     directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
     directory.mkdir(parents=True)
     try:
-        with pq.ParquetWriter(directory / "rows.parquet", schema) as writer:
-            for chunk in position.rows(table.source):
-                arrays = [
-                    pa.array(values, field.type)
-                    for values, field in zip(zip(*chunk, strict=True), schema, strict=True)
-                ]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+        _write_source(position, table.source, directory / "rows.parquet")
         rows = spark.read.parquet(str(directory))
         found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
         yield in_range(found, table, labels)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write_source(position: Position, source: SourceSchema, path: Path) -> None:
+    """The captured table's rows at the position, by binary COPY where that gives each value exactly."""
+    schema = arrow_schema(source.typed)
+    try:
+        with Reader(position.dsn, position.snapshot) as reader:
+            _write(reader.tables(source, schema, ALL_PAGES, lambda: None), schema, path)
+    except Inexact as error:
+        log.debug("row by row: %s", error)
+        _write(position.tables(source, schema), schema, path)
+
+
+def _write(tables: Iterator[pa.Table], schema: pa.Schema, path: Path) -> None:
+    with pq.ParquetWriter(path, schema, compression="lz4") as writer:
+        for rows in tables:
+            writer.write_table(rows)
 
 
 def in_range(rows: DataFrame, table: Table, labels: LabelRange | None) -> DataFrame:

@@ -22,6 +22,9 @@ class PageRange:
         return low if self.end is None else f"{low} AND ctid < '({self.end},0)'"
 
 
+ALL_PAGES = PageRange(0, None)
+
+
 def page_ranges(pages: int, size: int, *, at_most: int = RANGE_BYTES) -> list[PageRange]:
     """Ranges of about `at_most` bytes that cover every row, also of pages added since `pages` was read.
 
