@@ -8,6 +8,8 @@ from pathlib import Path
 
 import httpx
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from chain_support import eventually, reader
 from deltalake import DeltaTable
@@ -20,8 +22,11 @@ from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.bulk.record import load_record
+from headrace.sources.bulk.staging import stage
 from headrace.sources.connect import ConnectClient
+from headrace.sources.postgres import MARKER_TABLE, describe, position
 from headrace.spec import load_project
+from headrace.spec.model import SourceTable
 from headrace.store.record.commits import latest
 from headrace.store.schema import KIND, ORIGIN, VERSION
 
@@ -62,6 +67,68 @@ def new_shop(project: Path, services: Settings) -> Iterator[Shop]:
 def versions_loaded(shop: Shop) -> dict[str, int]:
     found = {table: latest(shop.path(table, "changelog")) for table in STG}
     return {table: commit.loaded for table, (_, commit) in found.items() if commit}  # type: ignore[misc]
+
+
+TYPES = pa.schema(
+    {
+        "id": pa.int64(), "small": pa.int16(), "flag": pa.bool_(), "ratio": pa.float64(),
+        "amount": pa.decimal128(12, 2), "note": pa.string(), "at": pa.timestamp("us", "UTC"),
+        "local": pa.timestamp("us"), "day": pa.date32(), "raw": pa.binary(), "code": pa.string(),
+        "unique_id": pa.string(), "document": pa.string(),
+    }
+)  # fmt: skip
+"""Of the columns of `EXACT`, as Spark has them; a test has no Spark."""
+EXACT = """
+id bigint PRIMARY KEY, small smallint, flag boolean, ratio double precision, amount numeric(12,2), note text,
+at timestamptz, local timestamp, day date, raw bytea, code varchar(5), unique_id uuid, document jsonb
+"""
+VALUES = """
+SELECT n, n % 7, n % 2 = 0, n / 3.0, n * 1.01, repeat('ä', n % 5), now() + n * interval '1 hour', now(),
+  current_date - n, decode('00ff', 'hex'), 'c' || n, gen_random_uuid(), jsonb_build_object('n', n)
+FROM generate_series(1, 500) n
+UNION ALL SELECT -n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM generate_series(1, 3) n
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        (None, ""),
+        (("spans", "interval", pa.string()), ", interval '1 day'"),
+        (("price", "money", pa.string()), ", 12.5::money"),
+    ],
+    ids=["by binary copy", "an interval, row by row", "money, row by row"],
+)
+def test_a_position_is_staged_exactly_whatever_its_columns_are(
+    stack: Stack,
+    tmp_path: Path,
+    more: tuple[str, str, pa.DataType] | None,
+    value: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    dsn = stack.settings.postgres_dsn()
+    table = SourceTable("shop", "staging", "typed")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA staging")
+        try:
+            connection.execute(f"CREATE TABLE staging.{MARKER_TABLE} (id text PRIMARY KEY, at timestamptz)")
+            column = f", {more[0]} {more[1]}" if more else ""
+            connection.execute(f"CREATE TABLE staging.typed ({EXACT}{column})")
+            connection.execute(f"INSERT INTO staging.typed SELECT *{value} FROM ({VALUES}) v")
+            source = describe(dsn, [table])[table]
+            arrow = TYPES.append(pa.field(more[0], more[2])) if more else TYPES
+            assert source.names == tuple(arrow.names)
+            with caplog.at_level("DEBUG"), position(dsn, [table], "staged") as at:
+                connection.execute("DELETE FROM staging.typed WHERE id < 400")  # after the position
+                stage(at, source, arrow, tmp_path / "rows.parquet")
+                row_by_row = pa.concat_tables(at.tables(source, arrow))
+        finally:
+            connection.execute("DROP SCHEMA staging CASCADE")
+    staged = pq.read_table(tmp_path / "rows.parquet")
+    assert staged.schema.equals(arrow) and staged.num_rows == 503
+    assert staged.sort_by("id").equals(row_by_row.sort_by("id"))
+    assert ("row by row" in caplog.text) == bool(more)
 
 
 @pytest.mark.timeout(600)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,15 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.engine.rows.restriction import Times, restriction
 from headrace.engine.spark.query import run, used_columns
 from headrace.engine.table.table import Registry, StgTable, Table
-from headrace.sources.bulk.columns import Inexact
-from headrace.sources.bulk.ranges import ALL_PAGES
-from headrace.sources.bulk.reading import Reader
-from headrace.sources.postgres import Position, SourceSchema
+from headrace.sources.bulk.staging import stage
+from headrace.sources.postgres import Position
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import open_range, shape
 from headrace.store.frames import local
@@ -27,8 +23,6 @@ from headrace.store.schema import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-log = logging.getLogger(__name__)
 
 
 def batch_rows(
@@ -121,29 +115,12 @@ def source_rows(
     directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
     directory.mkdir(parents=True)
     try:
-        _write_source(position, table.source, directory / "rows.parquet")
+        stage(position, table.source, arrow_schema(table.source.typed), directory / "rows.parquet")
         rows = spark.read.parquet(str(directory))
         found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
         yield in_range(found, table, labels)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _write_source(position: Position, source: SourceSchema, path: Path) -> None:
-    """The captured table's rows at the position, by binary COPY where that gives each value exactly."""
-    schema = arrow_schema(source.typed)
-    try:
-        with Reader(position.dsn, position.snapshot) as reader:
-            _write(reader.tables(source, schema, ALL_PAGES, lambda: None), schema, path)
-    except Inexact as error:
-        log.debug("row by row: %s", error)
-        _write(position.tables(source, schema), schema, path)
-
-
-def _write(tables: Iterator[pa.Table], schema: pa.Schema, path: Path) -> None:
-    with pq.ParquetWriter(path, schema, compression="lz4") as writer:
-        for rows in tables:
-            writer.write_table(rows)
 
 
 def in_range(rows: DataFrame, table: Table, labels: LabelRange | None) -> DataFrame:

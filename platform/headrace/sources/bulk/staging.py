@@ -1,0 +1,39 @@
+"""A captured table's rows at a position of the source, in a file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.sources.bulk.columns import Inexact
+from headrace.sources.bulk.ranges import ALL_PAGES
+from headrace.sources.bulk.reading import Reader
+from headrace.sources.postgres import Position, SourceSchema
+
+log = logging.getLogger(__name__)
+
+
+def stage(position: Position, source: SourceSchema, arrow: pa.Schema, path: Path) -> None:
+    """Write the rows as Parquet: by binary COPY, or row by row where that cannot give each value exactly.
+
+    Args:
+        arrow: names and types of the source columns.
+    Raises:
+        TransientError: the source does not let them be read.
+    """
+    try:
+        with Reader(position.dsn, position.snapshot) as reader:
+            _write(reader.tables(source, arrow, ALL_PAGES, lambda: None), arrow, path)
+    except Inexact as error:
+        log.debug("row by row: %s", error)
+        _write(position.tables(source, arrow), arrow, path)
+
+
+def _write(tables: Iterator[pa.Table], arrow: pa.Schema, path: Path) -> None:
+    with pq.ParquetWriter(path, arrow, compression="lz4") as writer:
+        for rows in tables:
+            writer.write_table(rows)
