@@ -66,6 +66,7 @@ class ShopScore:
     Args:
         snapshot: seconds from the connector's registration until every table shows the first mark.
         phases: by name, in order.
+        verify: seconds of each `VERIFY` of every table beside the load.
         first_row: seconds from the start on existing tables to the first mark in `dws.user_hour`.
         wrong: tables that differ from PostgreSQL's own result at the end.
     """
@@ -73,6 +74,7 @@ class ShopScore:
     name: str
     snapshot: float = float("nan")
     phases: dict[str, Phase] = field(default_factory=dict)
+    verify: Sequence[float] = ()
     first_row: float | None = None
     wrong: list[str] = field(default_factory=list)
     failed: str | None = None

@@ -12,6 +12,7 @@ from benchmarks.live.contender import Contender, Source, shop_peer
 from benchmarks.live.headrace import Headrace
 from benchmarks.live.race import of_contender
 from benchmarks.live.shop_run import Phase, ShopRun, ShopScore
+from benchmarks.live.verifying import Verifying
 from benchmarks.report import Result, at_least, at_most
 from benchmarks.runner import Bench
 from headrace.demo import shop
@@ -26,7 +27,8 @@ from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
 WATCHED = "dws.user_hour"
 RATE_BAR = 1000.0
 FIRST_ROW_BAR = 25.0
-COLD, WARM = "cold", "warm"
+BESIDE_BAR = 1.5
+COLD, WARM, VERIFIED = "cold", "warm", "verified"
 PEER = "flink_paimon"
 
 
@@ -39,6 +41,7 @@ class Extent:
         rate: row changes a second of the two phases that hold tables against what they declare.
         cold: seconds that are measured from the start on existing tables on; 0 for no such start.
         warm_up, seconds: of the warm phase.
+        verified: seconds that are measured while `VERIFY` runs again and again; 0 for none.
         rates: tried afterwards, until a table misses what it declares; `rate_warm_up` before each.
         bar: the most that a table's p90 may be of what it declares.
     """
@@ -47,6 +50,7 @@ class Extent:
     cold: float
     warm_up: float
     seconds: float
+    verified: float
     rates: Sequence[float]
     bar: float
     rate: float = 40.0
@@ -54,8 +58,10 @@ class Extent:
     rate_seconds: float = 40.0
 
 
-FULL = Extent(200_000, cold=60.0, warm_up=120.0, seconds=60.0, rates=(200.0, 1000.0, 5000.0), bar=1.0)
-QUICK = Extent(20_000, cold=0.0, warm_up=30.0, seconds=45.0, rates=(), bar=3.0)
+FULL = Extent(
+    200_000, cold=60.0, warm_up=120.0, seconds=60.0, verified=60.0, rates=(200.0, 1000.0, 5000.0), bar=1.0
+)
+QUICK = Extent(20_000, cold=0.0, warm_up=30.0, seconds=45.0, verified=0.0, rates=(), bar=3.0)
 
 
 def run(bench: Bench) -> list[Result]:
@@ -110,6 +116,10 @@ def _ours(bench: Bench, stack: Stack, extent: Extent) -> tuple[dict[str, float],
             ran.phase(COLD, extent.rate, 0.0, extent.cold)
             ran.score.first_row = ran.wait_shown(begun)[WATCHED] - begun
         ran.phase(WARM, extent.rate, extent.warm_up, extent.seconds)
+        if extent.verified:
+            with Verifying(settings) as verifying:
+                ran.phase(VERIFIED, extent.rate, extent.rate_warm_up, extent.verified)
+            ran.score.verify = verifying.took
         with GatewayClient(settings) as client:
             declared = {s.table: s.freshness_to_keep for s in client.status()}
         wanted = {table: seconds for table, seconds in declared.items() if seconds is not None}
@@ -205,6 +215,12 @@ def results(
     if ours.first_row is not None:
         found += [
             at_most("from `up` on existing tables to the first row", ours.first_row, FIRST_ROW_BAR, "s")
+        ]
+    if VERIFIED in ours.phases:
+        beside = ours.phases[VERIFIED].delay(WATCHED, 0.9) / warm.delay(WATCHED, 0.9)
+        found += [
+            Result("VERIFY of every table beside the load, the slowest", max(ours.verify), "s"),
+            at_most("p90 of user_hour meanwhile, part of that without", beside, BESIDE_BAR),
         ]
     if extent.rates:
         rate = sustained(ours.phases, declared)

@@ -97,13 +97,17 @@ def test_a_rate_is_sustained_where_every_table_keeps_what_it_declares() -> None:
 
 def test_the_bars() -> None:
     ours = score("headrace", cold=phase(41, 5.0, 5.0), warm=phase(41, 2.0, 30.0), rate_1000=phase(1001, 9, 9))
-    ours.first_row = 26.0
+    ours.phases["verified"] = phase(41, 2.9, 30.0)
+    ours.first_row, ours.verify = 26.0, [14.0, 13.0]
     theirs = score("flink_paimon", warm=phase(41, 3.0, 20.0))
     found = by_name(results(FULL, DECLARED, ours, [theirs]))
     assert found["its p90, part of what it declares"].holds
     assert found["table that is the latest for what it declares"].value == "dws.gmv_day"
     assert found["from `up` on existing tables to the first row"].holds is False
     assert found["changes a second with every declaration kept"].value == 1001
+    assert found["VERIFY of every table beside the load, the slowest"].value == 14.0
+    beside = found["p90 of user_hour meanwhile, part of that without"]
+    assert (beside.value, beside.holds) == (1.45, True)
     slowest = found["p50 at the table where it is the largest part of flink_paimon's"]
     assert (slowest.value, slowest.holds) == (1.5, False)
     assert found["processor time for a change, part of flink_paimon's"].holds
