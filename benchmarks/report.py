@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -93,11 +94,15 @@ class Report:
         }
 
     def write(self, path: Path) -> None:
-        """Write the JSON file, its folder too where there is none. NaN becomes null: JSON has none."""
+        """Write the JSON file, its folder too where there is none.
+
+        NaN and what is beyond all bounds become null: JSON has neither.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         content = self.as_dict()
         for result in content["results"]:
-            result["value"] = None if result["value"] != result["value"] else result["value"]
+            value = result["value"]
+            result["value"] = None if isinstance(value, float) and not math.isfinite(value) else value
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
     def tables(self, last: Sequence[Result] = ()) -> list[tuple[list[str], list[list[Value]]]]:

@@ -45,8 +45,8 @@ class Phase:
     memory: int
 
     def delay(self, table: str, share: float) -> float:
-        """A percentile of a table's delays; NaN where none was seen."""
-        delays = sorted(self.delays[table])
+        """A percentile of a table's delays, in which a mark that never showed is beyond all bounds."""
+        delays = [*sorted(self.delays[table]), *[float("inf")] * self.missing[table]]
         return percentile(delays, share) if delays else float("nan")
 
     def part_of(self, table: str, declared: float) -> float:

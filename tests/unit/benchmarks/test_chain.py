@@ -88,6 +88,15 @@ def test_the_table_that_is_the_latest_for_what_it_declares() -> None:
     assert worst(phase(40, 9.0, 1.0, missing=1), DECLARED) == ("dws.gmv_day", math.inf)
 
 
+def test_a_peer_whose_table_does_not_follow_is_slower_than_any_that_does() -> None:
+    behind = phase(41, 1.0, 1.0, missing=11)
+    assert (behind.delay("dws.gmv_day", 0.4), behind.delay("dws.gmv_day", 0.5)) == (1.0, math.inf)
+    theirs = score("flink_paimon", warm=behind)
+    found = by_name(results(QUICK, DECLARED, score("headrace", warm=phase(41, 2.0, 30.0)), [theirs]))
+    slowest = found["p50 at the table where it is the largest part of flink_paimon's"]
+    assert (slowest.value, found["that table, beside flink_paimon"].value) == (2.0, "dws.user_hour")
+
+
 def test_a_rate_is_sustained_where_every_table_keeps_what_it_declares() -> None:
     phases = {"cold": phase(9e9, 1.0, 1.0), "warm": phase(41, 1.0, 1.0), "rate 200": phase(199, 9.0, 59.0)}
     assert sustained(phases, DECLARED) == 199

@@ -53,9 +53,10 @@ def test_a_bar_without_a_verdict_is_refused() -> None:
         Result("n", 1, bar="≥ 1")
 
 
-def test_the_json_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unknown", [math.nan, math.inf])
+def test_the_json_file(tmp_path: Path, unknown: float) -> None:
     file = tmp_path / "new" / "report.json"
-    Report("tpch", 7, [Result("q01.refresh", math.nan, "s"), at_least("n", 2, 1)], 10_000).write(file)
+    Report("tpch", 7, [Result("q01.refresh", unknown, "s"), at_least("n", 2, 1)], 10_000).write(file)
     content = json.loads(file.read_text())
     assert set(content) == {"suite", "machine", "versions", "seed", "rows", "quick", "results"}
     assert (content["suite"], content["seed"], content["rows"]) == ("tpch", 7, 10_000)
