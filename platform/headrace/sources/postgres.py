@@ -141,13 +141,11 @@ def position(dsn: str, tables: Iterable[SourceTable], token: str) -> Iterator[Po
     names = sorted({(t.schema, t.table) for t in tables})
     with connect(dsn) as locking, connect(dsn) as reading:
         with locking.transaction():
-            locking.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             listed = sql.SQL(", ").join(sql.Identifier(s, t) for s, t in names)
             locking.execute("SET LOCAL lock_timeout = '10s'")
             locking.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(listed))
-            snapshot = str(locking.execute("SELECT pg_export_snapshot()").fetchall()[0][0])
             reading.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            reading.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+            snapshot = str(reading.execute("SELECT pg_export_snapshot()").fetchall()[0][0])
             with connect(dsn) as marking:
                 marking.execute(
                     sql.SQL("INSERT INTO {} VALUES (%s, now())").format(
@@ -156,7 +154,5 @@ def position(dsn: str, tables: Iterable[SourceTable], token: str) -> Iterator[Po
                     (token,),
                 )
                 lsn = marking.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchall()[0][0]
-        # The one above ended with the transaction that held the lock.
-        lasting = str(reading.execute("SELECT pg_export_snapshot()").fetchall()[0][0])
-        yield Position(token, int(str(lsn)), dsn, lasting, reading)
+        yield Position(token, int(str(lsn)), dsn, snapshot, reading)
         reading.execute("ROLLBACK")

@@ -31,7 +31,7 @@ from headrace.progress import Progress
 from headrace.sources.bulk.choice import TableFacts, slot_name
 from headrace.sources.bulk.columns import Inexact
 from headrace.sources.bulk.facts import read_facts
-from headrace.sources.bulk.ranges import PageRange, page_ranges
+from headrace.sources.bulk.ranges import ALL_PAGES, PageRange, page_ranges
 from headrace.sources.bulk.reading import Reader
 from headrace.sources.bulk.record import LoadRecord, forget, load_record
 from headrace.sources.bulk.slot import drop_slot, ensure_publication, exported, slot_exists
@@ -163,7 +163,7 @@ class BulkLoad:
                 continue
             source, arrow = target.source, target.arrow
             check = progress.raise_if_cancelled
-            found = list(reader.tables(source, arrow, PageRange(0, None), check, limit=SAMPLE_ROWS))
+            found = list(reader.tables(source, arrow, ALL_PAGES, check, limit=SAMPLE_ROWS))
             sample = pa.concat_tables([arrow.empty_table(), *found])
             if not agrees(self.sessions.large, target.table, target.query, sample):
                 log.warning("%s: Spark runs its query, Arrow gives other rows", target.table.name)
