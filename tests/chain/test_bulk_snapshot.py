@@ -119,7 +119,7 @@ def test_a_position_is_staged_exactly_whatever_its_columns_are(
             source = describe(dsn, [table])[table]
             arrow = TYPES.append(pa.field(more[0], more[2])) if more else TYPES
             assert source.names == tuple(arrow.names)
-            with caplog.at_level("DEBUG"), position(dsn, [table], "staged") as at:
+            with caplog.at_level("DEBUG"), position(dsn, "staging", "staged") as at:
                 connection.execute("DELETE FROM staging.typed WHERE id < 400")  # after the position
                 stage(at, source, arrow, tmp_path / "rows.parquet")
                 row_by_row = pa.concat_tables(at.tables(source, arrow))

@@ -107,8 +107,8 @@ def test_a_stg_table_is_repaired_from_its_source(shop: Shop) -> None:
     assert damage(shop, "stg.users", ("user_id", 7), "city", "Atlantis") == 1
     with shop.load(seed=23):
         found = {(r.table, r.against): r for r in verified(shop, "VERIFY stg.users REPAIR")}
-        assert all(r.equal for r in found.values())
-        assert any(r.repaired is not None for r in found.values())
+        assert all(r.equal for r in found.values()), found
+        assert any(r.repaired is not None for r in found.values()), found
     shop.verify("stg.users")
 
 

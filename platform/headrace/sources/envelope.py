@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 ENVELOPE = (
-    "op string, before string, after string, ts_ms bigint, _corrupt string, "
-    "source struct<lsn: bigint, snapshot: string, ts_ms: bigint>, transaction struct<id: string>"
+    "op string, before string, after string, ts_ms bigint, _corrupt string, transaction struct<id: string>, "
+    "source struct<lsn: bigint, snapshot: string, ts_ms: bigint, txId: bigint>"
 )
 """Read schema of a Debezium value; `before` and `after` stay JSON text."""
 
@@ -21,7 +21,12 @@ LAST_READ = ("last_in_data_collection", "last")
 
 @dataclass(frozen=True)
 class Event:
-    """One message of a table's topic."""
+    """One message of a table's topic.
+
+    Args:
+        transaction: the id by which Debezium announces it, where it does.
+        xid: PostgreSQL's id of it, 32 bits.
+    """
 
     topic: str
     partition: int
@@ -35,6 +40,7 @@ class Event:
     snapshot: str | None
     value: str | None
     transaction: str | None = None
+    xid: int | None = None
 
     @property
     def is_tombstone(self) -> bool:

@@ -91,17 +91,51 @@ def describe(dsn: str, tables: Iterable[SourceTable]) -> dict[SourceTable, Sourc
 
 
 @dataclass(frozen=True)
-class Position:
-    """A cut of the source: everything committed below `lsn` is in, nothing after it.
+class Seen:
+    """Which committed transactions a snapshot sees. By PostgreSQL's `pg_snapshot`, with ids of 64 bits.
 
     Args:
+        first: every transaction before it had ended.
+        end: neither this one nor any later one had begun.
+        underway: those between them that had not ended.
+    """
+
+    first: int
+    end: int
+    underway: frozenset[int]
+
+    @classmethod
+    def read(cls, text: str) -> Seen:
+        """Of `xmin:xmax:xip_list`, as `pg_current_snapshot()` writes it."""
+        first, end, underway = text.split(":")
+        return cls(int(first), int(end), frozenset(int(xid) for xid in underway.split(",") if xid))
+
+    def has(self, xid: int) -> bool:
+        """Whether the rows of a committed transaction are in the snapshot.
+
+        Args:
+            xid: 32 bits of it, as the stream has them; it is within 2^31 of the snapshot.
+        """
+        whole = self.end + (xid - self.end + 2**31) % 2**32 - 2**31
+        return whole < self.first or (whole < self.end and whole not in self.underway)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A snapshot of the source that stays readable, with a marker row committed after it.
+
+    Args:
+        lsn: where the source's log stood at the snapshot.
         snapshot: exported: another connection to `dsn` can read at it as long as this one does.
+        seen: the transactions that are in it. All of them come before the marker in the stream; what else
+            comes before it was committed between the two.
     """
 
     token: str
     lsn: int
     dsn: str
     snapshot: str
+    seen: Seen
     connection: psycopg.Connection[tuple[object, ...]]
 
     def tables(self, schema: SourceSchema, arrow: pa.Schema, *, chunk: int = 50_000) -> Iterator[pa.Table]:
@@ -131,28 +165,18 @@ class Position:
 
 
 @contextmanager
-def position(dsn: str, tables: Iterable[SourceTable], token: str) -> Iterator[Position]:
-    """Fix a position of the source and keep it readable until the block ends.
+def position(dsn: str, schema: str, token: str) -> Iterator[Position]:
+    """Fix a position of the source and keep it readable until the block ends. Nothing is locked for it.
 
-    The tables are locked against writers for the milliseconds in which the marker row is written, so that
-    every change is either committed before the marker or begins after it. The snapshot taken under the lock
-    stays readable after the lock is gone.
+    Args:
+        schema: where the marker table is.
     """
-    names = sorted({(t.schema, t.table) for t in tables})
-    with connect(dsn) as locking, connect(dsn) as reading:
-        with locking.transaction():
-            listed = sql.SQL(", ").join(sql.Identifier(s, t) for s, t in names)
-            locking.execute("SET LOCAL lock_timeout = '10s'")
-            locking.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(listed))
-            reading.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            snapshot = str(reading.execute("SELECT pg_export_snapshot()").fetchall()[0][0])
-            with connect(dsn) as marking:
-                marking.execute(
-                    sql.SQL("INSERT INTO {} VALUES (%s, now())").format(
-                        sql.Identifier(names[0][0], MARKER_TABLE)
-                    ),
-                    (token,),
-                )
-                lsn = marking.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchall()[0][0]
-        yield Position(token, int(str(lsn)), dsn, snapshot, reading)
+    with connect(dsn) as reading, connect(dsn) as marking:
+        reading.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        [(snapshot, seen, lsn)] = reading.execute(
+            "SELECT pg_export_snapshot(), pg_current_snapshot()::text, pg_current_wal_lsn() - '0/0'::pg_lsn"
+        ).fetchall()
+        marker = sql.Identifier(schema, MARKER_TABLE)
+        marking.execute(sql.SQL("INSERT INTO {} VALUES (%s, now())").format(marker), (token,))
+        yield Position(token, int(str(lsn)), dsn, str(snapshot), Seen.read(str(seen)), reading)
         reading.execute("ROLLBACK")

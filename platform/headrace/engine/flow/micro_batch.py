@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.ingest import offsets
-from headrace.engine.ingest.cuts import Cut, Cuts
+from headrace.engine.ingest.cuts import Cuts
 from headrace.engine.ingest.gate import Gate
 from headrace.engine.ingest.ingest import ingest_events, ingest_range, reading_snapshot
 from headrace.engine.ingest.watermark import SourceTime
@@ -101,21 +102,20 @@ class MicroBatch:
             self.tables.derive(known, batch_id)
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
-        for part in offsets.split(events, ends, self.cuts.marks(events)):
-            known = self.tables.ingest(partial(self._ingest_part, part=part, batch_id=batch_id))
-            self.derive(known, batch_id)
-            for token in part.tokens:
-                versions = {t.name: t.store.version for t in self.tables.all}
-                self.cuts.reached(token, Cut(versions, part.offsets))
+        ingest = partial(self._ingest_small, events=offsets.by_topic(events), ends=ends, batch_id=batch_id)
+        self.derive(self.tables.ingest(ingest), batch_id)
+        self.cuts.applied(events, ends, lambda: {t.name: t.store.version for t in self.tables.all})
 
-    def _ingest_part(self, table: StgTable, *, part: offsets.Part, batch_id: int) -> Delta | None:
+    def _ingest_small(
+        self, table: StgTable, *, events: Mapping[str, list[Event]], ends: Offsets, batch_id: int
+    ) -> Delta | None:
         topic = table.topic
-        events = part.events.get(topic)
-        if not events:
+        own = events.get(topic)
+        if not own:
             return None
-        end = {topic: part.offsets[topic]}
+        end = {topic: ends[topic]}
         return ingest_events(
-            self._sessions, self._dead_letters, table, events, end, run_id=self.tables.run_id, batch=batch_id
+            self._sessions, self._dead_letters, table, own, end, run_id=self.tables.run_id, batch=batch_id
         )
 
     def _events(self, messages: pa.Table) -> list[Event]:

@@ -1,12 +1,13 @@
-"""Cuts at marked positions of the source: the versions of a flow's tables where a marker row was read."""
+"""Cuts at marked positions of the source: where a flow's tables stand once it has read a marker row."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headrace.engine.ingest.offsets import by_topic
 from headrace.errors import TransientError
 from headrace.sources.envelope import Event
 from headrace.sources.postgres import MARKER_TABLE
@@ -16,53 +17,81 @@ from headrace.store.record.frontier import Offsets
 
 @dataclass(frozen=True)
 class Cut:
-    """A flow at one position of its source.
+    """A flow after a micro-batch that had a marker row in it.
 
     Args:
         versions: changelog version of every table.
         offsets: where the topics go on after it.
+        events: what the flow applied since the marker was announced, by topic: what was committed around it.
     """
 
     versions: Mapping[TableName, int]
     offsets: Offsets
+    events: Mapping[str, Sequence[Event]]
 
 
 class CutMissed(TransientError):
-    """The flow went over a position in a batch too large to be divided there."""
+    """The flow went over a position in a batch too large to be held in the driver."""
+
+
+@dataclass
+class _Awaited:
+    reached: Future[Cut] = field(default_factory=Future)
+    events: list[Event] = field(default_factory=list)
 
 
 class Cuts:
     """Who waits for which marker row of one flow."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Future[Cut]] = {}
+        self._waiting: dict[str, _Awaited] = {}
 
     def expect(self, token: str) -> Future[Cut]:
-        """The cut at the position that the marker row `token` will have."""
-        future: Future[Cut] = Future()
-        self._waiting[token] = future
-        return future
+        """The cut at the position that the marker row `token` will have.
+
+        Ask before anything else is done about the position: events are kept from now on.
+        """
+        awaited = self._waiting.setdefault(token, _Awaited())
+        return awaited.reached
+
+    def forget(self, token: str) -> None:
+        """Nobody waits for it any more."""
+        self._waiting.pop(token, None)
 
     @property
     def awaited(self) -> bool:
         """Whether somebody waits for one."""
         return bool(self._waiting)
 
-    def marks(self, events: Iterable[Event]) -> dict[str, int]:
-        """LSN of the marker rows that somebody waits for, by token."""
-        marks = {}
-        for event in events:
-            if event.topic.endswith("." + MARKER_TABLE) and event.op == "c" and event.after:
-                token = str(json.loads(event.after).get("id"))
-                if token in self._waiting:
-                    marks[token] = event.lsn
-        return marks
+    def applied(
+        self, events: Sequence[Event], offsets: Offsets, versions: Callable[[], Mapping[TableName, int]]
+    ) -> None:
+        """The flow has applied a micro-batch.
 
-    def reached(self, token: str, cut: Cut) -> None:
-        """The flow stands at the marker row."""
-        self._waiting.pop(token).set_result(cut)
+        Args:
+            offsets: where the topics go on after it.
+            versions: those of the tables now.
+        """
+        if not self._waiting:
+            return
+        marked = _tokens(events)
+        for token, awaited in list(self._waiting.items()):
+            awaited.events += events
+            if token in marked:
+                self.forget(token)
+                awaited.reached.set_result(Cut(versions(), offsets, by_topic(awaited.events)))
 
     def missed(self) -> None:
-        """The flow passed them, perhaps, in a batch that is not divided: whoever waits asks again."""
-        for token in [t for t in self._waiting if not self._waiting[t].done()]:
-            self._waiting.pop(token).set_exception(CutMissed(f"a batch too large to divide passed {token}"))
+        """The flow passed them, perhaps, in a batch that is not looked into: whoever waits asks again."""
+        for token, awaited in list(self._waiting.items()):
+            self.forget(token)
+            awaited.reached.set_exception(CutMissed(f"a batch too large to look into passed {token}"))
+
+
+def _tokens(events: Sequence[Event]) -> set[str]:
+    """Of the marker rows among them."""
+    return {
+        str(json.loads(event.after).get("id"))
+        for event in events
+        if event.topic.endswith("." + MARKER_TABLE) and event.op == "c" and event.after
+    }

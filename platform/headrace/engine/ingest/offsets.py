@@ -1,11 +1,10 @@
-"""One micro-batch of source messages: where it ends, what it holds, where a cut divides it."""
+"""One micro-batch of source messages: where it ends, and what it holds."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "topic", "partition", "offset", "key", "op", "before", "after", "lsn", "source_ms", "snapshot", "value",
-    "transaction",
+    "transaction", "xid",
 )  # fmt: skip
 
 
@@ -51,6 +50,7 @@ def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
         "_e.source.snapshot AS snapshot", "value",
         # PostgreSQL's is `xid:LSN`, with the LSN of each single event
         "substring_index(_e.transaction.id, ':', 1) AS transaction",
+        "_e.source.txId AS xid",
     )  # fmt: skip
 
 
@@ -143,42 +143,8 @@ def steps(start: Offsets, end: Offsets, most: int) -> Iterator[tuple[Offsets, Of
         at = following
 
 
-@dataclass(frozen=True)
-class Part:
-    """Events of one micro-batch up to one cut."""
-
-    events: Mapping[str, list[Event]]
-    offsets: Offsets
-    tokens: tuple[str, ...] = ()
-
-
-def split(events: Iterable[Event], offsets: Offsets, marks: Mapping[str, int]) -> list[Part]:
-    """Divide a batch at the given source positions.
-
-    Every event committed before a mark has a smaller LSN, and in each partition stands before every event
-    committed after it, so an offset divides each partition.
-
-    Args:
-        offsets: where the batch ends.
-        marks: LSN of the marker row by its token.
-    Returns:
-        Consecutive parts; the last one ends the batch. A part that ends at marks names their tokens.
-    """
-    rest = list(events)
-    parts = []
-    for token, lsn in sorted(marks.items(), key=lambda mark: mark[1]):
-        ends: Offsets = {topic: dict(ps) for topic, ps in offsets.items()}
-        for event in rest:
-            if event.lsn > lsn:
-                first = ends.setdefault(event.topic, {})
-                first[event.partition] = min(event.offset, first.get(event.partition, event.offset))
-        inside = [e for e in rest if e.offset < ends.get(e.topic, {}).get(e.partition, 0)]
-        rest = [e for e in rest if e.offset >= ends.get(e.topic, {}).get(e.partition, 0)]
-        parts.append(Part(_by_topic(inside), ends, (token,)))
-    return [*parts, Part(_by_topic(rest), offsets)]
-
-
-def _by_topic(events: Iterable[Event]) -> dict[str, list[Event]]:
+def by_topic(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """In the same order."""
     grouped: dict[str, list[Event]] = defaultdict(list)
     for event in events:
         grouped[event.topic].append(event)

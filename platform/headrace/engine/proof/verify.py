@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReached
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.ingest.cuts import Cut, CutMissed
+from headrace.engine.ingest.source_rows import source_rows
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
-from headrace.engine.rows.batch_rows import source_rows
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import TerminalError, TransientError
@@ -148,7 +148,7 @@ class Proof:
     ) -> ParityResult:
         table.store.reread()
         version, spark = cut.versions[table.name], self._session(table)
-        with source_rows(spark, table, at, self.scratch, labels) as expected:
+        with source_rows(spark, table, at, cut, self.scratch, labels) as expected:
             result = compare(
                 spark,
                 table,
@@ -165,21 +165,28 @@ class Proof:
 
     @contextmanager
     def _cut(self, flow: Flow, tables: Sequence[StgTable]) -> Iterator[tuple[Position, Cut]]:
-        """A position of the source and the versions of all tables of the flow there."""
-        token = uuid.uuid4().hex
-        reached = flow.cuts.expect(token)
+        """A position of the source and where all tables of the flow stand with it."""
         captured = [t.source.table for t in flow.tables if is_stg(t)]
         (name,) = {s.source for s in captured} if len({s.source for s in captured}) == 1 else {""}
         if not name:
             raise TerminalError(f"flow {flow.name} reads several sources; verify them one by one")
-        with position(self.dsn(name), captured, token) as at:
-            try:
-                yield at, reached.result(timeout=CUT_SECONDS)
-            except NotReached:
-                raise TransientError(
-                    f"the source's position did not come through flow {flow.name} in {CUT_SECONDS:.0f} s. "
-                    "Next: `headrace status` shows what stands still"
-                ) from None
+        token = uuid.uuid4().hex
+        reached = flow.cuts.expect(token)
+        try:
+            with position(self.dsn(name), min(s.schema for s in captured), token) as at:
+                yield at, self._reached(flow, reached)
+        finally:
+            flow.cuts.forget(token)
+
+    @staticmethod
+    def _reached(flow: Flow, reached: Future[Cut]) -> Cut:
+        try:
+            return reached.result(timeout=CUT_SECONDS)
+        except NotReached:
+            raise TransientError(
+                f"the source's position did not come through flow {flow.name} in {CUT_SECONDS:.0f} s. "
+                "Next: `headrace status` shows what stands still"
+            ) from None
 
     def repair(
         self,
@@ -232,7 +239,7 @@ class Proof:
         topic = table.topic
         with (
             self._cut(flow, [table]) as (at, cut),
-            source_rows(self.sessions.batch, table, at, self.scratch, labels) as expected,
+            source_rows(self.sessions.batch, table, at, cut, self.scratch, labels) as expected,
         ):
             return backfill(
                 self.sessions,

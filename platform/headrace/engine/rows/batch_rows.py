@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headrace.engine.rows.restriction import Times, restriction
 from headrace.engine.spark.query import run, used_columns
-from headrace.engine.table.table import Registry, StgTable, Table
-from headrace.sources.bulk.staging import stage
-from headrace.sources.postgres import Position
+from headrace.engine.table.table import Registry, Table
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import open_range, shape
 from headrace.store.frames import local
-from headrace.store.schema import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,26 +94,6 @@ def complete(rows: DataFrame, table: Table, complete_through: str) -> DataFrame:
         return rows
     label = rows[column]
     return rows.where(label.rlike(f"^{shape(table.spec)}$") & (label <= complete_through))
-
-
-@contextmanager
-def source_rows(
-    spark: SparkSession,
-    table: StgTable,
-    position: Position,
-    scratch: Path,
-    labels: LabelRange | None = None,
-) -> Iterator[DataFrame]:
-    """A stg table's SQL over the captured table's rows at a known position, while the block lasts."""
-    directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
-    directory.mkdir(parents=True)
-    try:
-        stage(position, table.source, arrow_schema(table.source.typed), directory / "rows.parquet")
-        rows = spark.read.parquet(str(directory))
-        found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
-        yield in_range(found, table, labels)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def in_range(rows: DataFrame, table: Table, labels: LabelRange | None) -> DataFrame:

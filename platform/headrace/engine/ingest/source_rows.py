@@ -1,0 +1,85 @@
+"""What a stg table should hold: its SQL over the captured table, at a cut that was marked in the stream."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.engine.ingest.cuts import Cut
+from headrace.engine.ingest.images import decode
+from headrace.engine.rows.batch_rows import in_range
+from headrace.engine.spark.query import run
+from headrace.engine.table.table import StgTable
+from headrace.sources.bulk.staging import stage
+from headrace.sources.envelope import Event
+from headrace.sources.postgres import Position, Seen, SourceSchema
+from headrace.spec.partitions.label_range import LabelRange
+from headrace.store.frames import local
+from headrace.store.schema import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_IMAGES = (("_json", "string"), ("_gone", "boolean"))
+
+
+@contextmanager
+def source_rows(
+    spark: SparkSession,
+    table: StgTable,
+    position: Position,
+    cut: Cut,
+    scratch: Path,
+    labels: LabelRange | None = None,
+) -> Iterator[DataFrame]:
+    """A stg table's SQL over the captured table's rows at the cut, while the block lasts.
+
+    They are those of the position's snapshot, but for keys that were changed between there and the cut: these
+    have their last image of the stream. A change of a row waits until the one before it is committed, so
+    where the snapshot lacks a change of a key, it lacks all later ones of that key, too.
+    """
+    directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
+    directory.mkdir(parents=True)
+    try:
+        stage(position, table.source, arrow_schema(table.source.typed), directory / "rows.parquet")
+        rows = spark.read.parquet(str(directory))
+        if later := last_unseen(cut.events.get(table.topic, ()), position.seen):
+            rows = _overlaid(spark, rows, later, table.source)
+        found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
+        yield in_range(found, table, labels)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def last_unseen(events: Iterable[Event], seen: Seen) -> list[Event]:
+    """The last event of each key whose transaction is not among those seen.
+
+    Args:
+        events: of one topic. What cannot be applied is left out, as in the table; so are the rows of
+            Debezium's snapshots, which are no transactions of the source.
+    """
+    last: dict[str | None, Event] = {}
+    for event in sorted(events, key=lambda e: (e.lsn, e.offset)):
+        applied = not event.is_tombstone and event.op in ("c", "u", "d") and event.fault() is None
+        if applied and event.xid is not None and not seen.has(event.xid):
+            last[event.key] = event
+    return list(last.values())
+
+
+def _overlaid(spark: SparkSession, rows: DataFrame, later: list[Event], source: SourceSchema) -> DataFrame:
+    """The rows with these changes made."""
+    texts = pa.table(
+        {
+            "_json": pa.array([e.before if e.op == "d" else e.after for e in later], pa.string()),
+            "_gone": pa.array([e.op == "d" for e in later], pa.bool_()),
+        }
+    )
+    images = decode(local(spark, texts, _IMAGES), source, "_json").where("_bad IS NULL")
+    kept = rows.join(images.select(*source.key), list(source.key), "left_anti")
+    return kept.select(*source.names).unionByName(images.where("NOT _gone").select(*source.names))

@@ -1,0 +1,67 @@
+"""Who waits for a marked position, and what was applied around it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.engine.ingest.cuts import Cut, CutMissed, Cuts
+from headrace.engine.ingest.source_rows import last_unseen
+from headrace.sources.envelope import Event
+from headrace.sources.postgres import MARKER_TABLE, Seen
+from headrace.spec.model import TableName
+
+USERS, MARKERS = "shop.public.users", f"shop.public.{MARKER_TABLE}"
+ENDS = {USERS: {0: 9}}
+VERSIONS = {TableName("stg", "users"): 3}
+
+
+def event(offset: int, key: str = "1", op: str = "u", *, xid: int | None = 1, topic: str = USERS) -> Event:
+    image = json.dumps({"id": key})
+    before, after = (image, None) if op == "d" else (None, image)
+    return Event(topic, 0, offset, key, op, before, after, offset, 0, None, "{}", xid=xid)
+
+
+def marker(token: str) -> Event:
+    return event(0, token, "c", topic=MARKERS)
+
+
+def test_the_batch_with_the_marker_ends_the_wait_and_all_since_the_announcement_is_told() -> None:
+    cuts = Cuts()
+    cuts.applied([event(1)], ENDS, lambda: VERSIONS)  # nobody waits: not kept
+    reached, other = cuts.expect("a"), cuts.expect("b")
+    cuts.applied([event(2)], ENDS, lambda: VERSIONS)
+    assert cuts.awaited and not reached.done()
+    cuts.applied([event(3), marker("a"), event(4)], ENDS, lambda: VERSIONS)
+    assert reached.result(0) == Cut(
+        VERSIONS, ENDS, {USERS: [event(2), event(3), event(4)], MARKERS: [marker("a")]}
+    )
+    cuts.applied([marker("b")], ENDS, lambda: VERSIONS)
+    assert other.result(0).events[MARKERS] == [marker("a"), marker("b")] and not cuts.awaited
+
+
+def test_who_waits_for_what_was_passed_unseen_is_told_and_who_left_is_not_waited_for() -> None:
+    cuts = Cuts()
+    reached = cuts.expect("a")
+    cuts.missed()
+    with pytest.raises(CutMissed):
+        reached.result(0)
+    cuts.expect("b")
+    cuts.forget("b")
+    assert not cuts.awaited
+
+
+def test_of_each_key_the_last_change_counts_that_the_snapshot_lacks() -> None:
+    seen = Seen.read("10:12:10")
+    events = [
+        event(1, "ended", xid=9),
+        event(2, "under way", xid=10),
+        event(3, "ended", xid=11),
+        event(5, "later", "d", xid=13),
+        event(4, "later", xid=12),
+        event(6, "of a snapshot", "r", xid=14),
+        event(7, "of no transaction", xid=None),
+        Event(USERS, 0, 8, "emptied", None, None, None, 0, 0, None, None),
+    ]
+    assert last_unseen(events, seen) == [event(2, "under way", xid=10), event(5, "later", "d", xid=13)]
