@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Statements:
-    """Those whose Spark jobs run now: the flows give way to them."""
+    """Those whose Spark jobs run now and that somebody waits for: the flows give way to them."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -32,9 +32,13 @@ class Statements:
 
 
 class JobGroup:
-    """Spark jobs started inside the block are cancelled with their statement."""
+    """Spark jobs started inside the block are cancelled with their statement.
 
-    def __init__(self, spark: SparkSession, progress: Progress, statements: Statements) -> None:
+    Args:
+        statements: None where the flows do not give way to this one.
+    """
+
+    def __init__(self, spark: SparkSession, progress: Progress, statements: Statements | None) -> None:
         self._spark = spark
         self._context = spark.sparkContext
         self._progress = progress
@@ -45,10 +49,12 @@ class JobGroup:
         use_pool(self._spark, "batch")
         self._context.addJobTag(self._tag)
         self._progress.on_cancel(lambda: self._context.cancelJobsWithTag(self._tag))
-        self._statements.count(1)
+        if self._statements is not None:
+            self._statements.count(1)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._statements.count(-1)
+        if self._statements is not None:
+            self._statements.count(-1)
         self._context.removeJobTag(self._tag)
         if error is not None:
             self._progress.raise_if_cancelled()

@@ -155,7 +155,7 @@ class Warehouse:
         """
         engine = self._engine()
         chosen = [self._table(n) for n in tables] if tables else list(engine.registry)
-        with self._cancellable(progress):
+        with self._cancellable(progress, urgent=repair):
             if not repair:
                 return engine.proof.verify(chosen, labels, source=source, progress=progress)
             return engine.proof.repair(
@@ -174,7 +174,7 @@ class Warehouse:
         from headrace.engine.proof.check import check
 
         found = self._table(table)
-        with self._cancellable(progress):
+        with self._cancellable(progress, urgent=False):
             return check(self._lifecycle.sessions().batch, found, labels, progress=progress)
 
     def load(self, source: str, *, progress: Progress) -> LoadResult:
@@ -337,6 +337,10 @@ class Warehouse:
             raise self._lifecycle.not_yet(f"`{name}` has")
         return registry[spec.name]
 
-    def _cancellable(self, progress: Progress) -> JobGroup:
+    def _cancellable(self, progress: Progress, *, urgent: bool = True) -> JobGroup:
+        """
+        Args:
+            urgent: the flows give way to it. A proof of all tables may take its time.
+        """
         sessions = self._lifecycle.sessions()
-        return JobGroup(sessions.batch, progress, sessions.statements)
+        return JobGroup(sessions.batch, progress, sessions.statements if urgent else None)
