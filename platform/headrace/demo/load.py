@@ -18,6 +18,10 @@ from headrace.demo.changes import Shop, choose, perform
 from headrace.demo.shop import PROBE_ORDER
 from headrace.errors import HeadraceError, TerminalError
 
+MADE_UP = 2.0
+"""Seconds that batches may be late and are made up for, so that the rate is what was asked for; what comes
+later than that is left out."""
+
 
 class LoadGenerator(Background):
     """Changes rows of the shop until stopped. A context manager; `stop()` raises what went wrong inside.
@@ -80,8 +84,7 @@ class LoadGenerator(Background):
             if self._probe:
                 tick += 1
                 self._ticks.append((tick, _set_probe(shop.connection, tick)))
-            # A batch that came late is not made up for: the next is due one interval after now.
-            due = max(due + self._interval, time.monotonic())
+            due = max(due + self._interval, time.monotonic() - MADE_UP)
             self.seconds = time.monotonic() - started
             self._stopping.wait(due - time.monotonic())
         self.seconds = time.monotonic() - started

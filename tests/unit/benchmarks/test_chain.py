@@ -95,6 +95,8 @@ def test_a_peer_whose_table_does_not_follow_is_slower_than_any_that_does() -> No
     found = by_name(results(QUICK, DECLARED, score("headrace", warm=phase(41, 2.0, 30.0)), [theirs]))
     slowest = found["p50 at the table where it is the largest part of flink_paimon's"]
     assert (slowest.value, found["that table, beside flink_paimon"].value) == (2.0, "dws.user_hour")
+    processor = found["processor time for a change, part of flink_paimon's"]
+    assert (processor.value, processor.holds) == ("not comparable: dws.gmv_day did not follow", None)
 
 
 def test_a_rate_is_sustained_where_every_table_keeps_what_it_declares() -> None:
