@@ -138,6 +138,11 @@ class Flow:
         found, self._micro_batch.took = self._micro_batch.took, None
         return found
 
+    @property
+    def busy(self) -> bool:
+        """See `Pace.busy`."""
+        return self._tables.pace.busy
+
     # -- commands -----------------------------------------------------------------------------------------
 
     def start(self, active: Iterable[TableName]) -> None:

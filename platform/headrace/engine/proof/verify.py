@@ -18,6 +18,7 @@ from headrace.engine.ingest.cuts import Cut, CutMissed
 from headrace.engine.ingest.source_rows import source_rows
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
+from headrace.engine.proof.room import Room
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import TerminalError, TransientError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Table)
 
 WIDTH = 2
-"""Tables compared at the same time: one is planned while the other runs."""
+"""Tables compared at the same time, one planned while the other runs; a single one where flows are busy."""
 
 CUT_SECONDS = 60.0
 """How long a marker row may take from the source's commit through the flow."""
@@ -101,9 +102,12 @@ class Proof:
         """In the order of the tables; their Spark jobs belong to the statement of this thread."""
         from pyspark import inheritable_thread_target
 
+        room = Room(WIDTH, lambda: any(flow.busy for flow in self.flows))
+
         def one(place: int, table: T) -> ParityResult:
-            progress.report(f"comparing {table.name} with {against}", done + place, total)
-            return compare_one(table)
+            with room:
+                progress.report(f"comparing {table.name} with {against}", done + place, total)
+                return compare_one(table)
 
         with ThreadPoolExecutor(WIDTH, "proof") as pool:
             # Each with its own copy of the thread's properties: Spark notes there which query runs.
