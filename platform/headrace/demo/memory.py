@@ -18,7 +18,7 @@ _REFRESH = 6  # samples between two looks at which services there are
 class MemorySampler:
     """Keeps the peak of the summed resident sizes. A context manager.
 
-    Pages that PostgreSQL's processes share are counted for each of them, so the figure is an upper bound.
+    Pages that processes share, such as PostgreSQL's buffers, count once where the system tells (Linux).
 
     Args:
         roots: process ids of the services; everything they started is counted with them.
@@ -67,7 +67,12 @@ def resident_bytes(roots: Iterable[int]) -> int:
             continue
         for member in family:
             try:
-                found[member.pid] = member.memory_info().rss
+                found[member.pid] = _own_bytes(member)
             except psutil.Error:
                 continue  # ended between the two calls
     return sum(found.values())
+
+
+def _own_bytes(process: psutil.Process) -> int:
+    """Resident bytes, of shared pages the process's part."""
+    return int(process.memory_full_info().pss if psutil.LINUX else process.memory_info().rss)
