@@ -71,11 +71,17 @@ def test_killed_between_two_commits_each_change_is_applied_once(shop: Shop) -> N
 
 
 @pytest.mark.long
-def test_killed_under_load_it_goes_on_where_it_was(shop: Shop) -> None:
+def test_a_server_whose_jvm_is_killed_ends_with_it_and_another_goes_on_where_it_was(shop: Shop) -> None:
+    """Under load. That servers are killed themselves is above, at worse moments."""
     with shop.load(seed=4):
         shop.wait_advanced(WATCHED, by=2)
         before = shop.status()
-        shop.kill()
+        pid = shop.pid
+        assert pid is not None
+        [jvm] = [child for child in psutil.Process(pid).children() if "java" in child.name()]
+        jvm.kill()
+        shop.wait_replaced(pid)
+        shop.wait_answers()
         shop.wait_running()
         after = shop.status()
         assert all(after[table].version >= before[table].version for table in before)

@@ -1,13 +1,39 @@
-"""What Spark's JVM has spent on running, and on compiling what it runs."""
+"""Spark's JVM: whether it lives, and what it has spent on running, and on compiling what it runs."""
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 from headrace.results import JvmStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+JVM_ENDED = 3
+"""Exit code of a server whose JVM ended before it."""
+
+
+def end_with_jvm(spark: SparkSession, stopping: threading.Event) -> None:
+    """From now on this process ends at once where its JVM does, unless it is `stopping` anyway.
+
+    Without it nothing works, though the server would still answer. Whoever supervises the process starts
+    another, which goes on from what the tables record.
+    """
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None, "the driver's own session has one"
+
+    def watch() -> None:
+        code = gateway.proc.wait()
+        if not stopping.is_set():
+            log.critical("Spark's JVM has ended (exit code %s), and the server with it", code)
+            os._exit(JVM_ENDED)
+
+    threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
 
 def jvm_status(spark: SparkSession, micro_batches: int) -> JvmStatus:

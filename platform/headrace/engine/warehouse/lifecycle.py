@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
 from headrace.engine.read.views import Views
+from headrace.engine.spark.jvm import end_with_jvm
 from headrace.engine.spark.session import build_session
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.deployment import Deployment
@@ -57,6 +58,7 @@ class Lifecycle:
         self._lease.acquire()
         self._settings.state.mkdir(parents=True, exist_ok=True)
         self._spark = build_session(self._settings)
+        end_with_jvm(self._spark, self._stopping)
         self._sessions = Sessions.of(self._spark)
         self._views = Views(self._spark)
         self.dead_letters.open()
