@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 3.0
 """After a start without a micro-batch the source has nothing new, and the derived tables catch up alone."""
 
+BUSY_SECONDS = 2.0
+"""How long a change of its tables says that a flow is busy."""
+
 
 class Flow:
     """One supervised streaming query. Others change it only by its methods.
@@ -140,8 +143,8 @@ class Flow:
 
     @property
     def busy(self) -> bool:
-        """See `Pace.busy`."""
-        return self._tables.pace.busy
+        """Whether its tables change now, so that they feel what runs beside them."""
+        return time.monotonic() - self._micro_batch.changed_at < BUSY_SECONDS
 
     # -- commands -----------------------------------------------------------------------------------------
 

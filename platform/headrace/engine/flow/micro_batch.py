@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -35,6 +36,7 @@ class MicroBatch:
         loading: topics whose tables are read for the first time. Derived tables wait.
         took: messages and seconds of the newest step.
         steps: how many there were.
+        changed_at: when one last changed a table, by the monotonic clock.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class MicroBatch:
         self.loading: set[str] = set()
         self.took: tuple[int, float] | None = None
         self.steps = 0
+        self.changed_at = -math.inf
         self._sessions = sessions
         self._bootstrap = bootstrap
         self._dead_letters = dead_letters
@@ -98,6 +101,8 @@ class MicroBatch:
 
     def derive(self, known: dict[TableName, Delta], batch_id: int) -> None:
         """Advance the derived tables; while the source is read for the first time they wait for all of it."""
+        if known:
+            self.changed_at = time.monotonic()
         if not self.loading:
             self.tables.derive(known, batch_id)
 

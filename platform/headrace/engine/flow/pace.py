@@ -28,9 +28,6 @@ micro-batch as well, and a longer wait makes a backfill no faster, only what str
 GIVEN_WAY = 0.125
 """Largest part of the tightest freshness that a flow waits for statements between two micro-batches."""
 
-BUSY = 0.2
-"""Part of the time between two micro-batches from which on one of them is more than a look at nothing new."""
-
 SMOOTHING = 0.3
 """Weight of the newest refresh of a small change in that average."""
 
@@ -64,11 +61,6 @@ class Pace:
         """Seconds that statements have for themselves after the last micro-batch, from its end."""
         until = self._ended + min(GIVEN * self._spent, GIVEN_WAY * self._tightest)
         return max(0.0, until - time.monotonic())
-
-    @property
-    def busy(self) -> bool:
-        """Whether micro-batches take so much of the time that they feel what runs beside them."""
-        return self._spent > BUSY * self.interval()
 
     def took(self, table: Table, seconds: float) -> None:
         """Note how long a refresh of a small change took."""
