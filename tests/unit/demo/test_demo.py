@@ -235,7 +235,8 @@ def test_memory_counts_a_process_and_what_it_started_once() -> None:
             if settled and once > 8_000_000:
                 break
             assert time.monotonic() < deadline
-        assert twice == once
+        # another process that maps the same library meanwhile takes a part of its pages
+        assert abs(twice - once) < once / 10
     finally:
         child.communicate(b"\n", timeout=30)
     assert resident_bytes([child.pid]) == 0
