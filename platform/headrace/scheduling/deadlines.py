@@ -24,7 +24,7 @@ SPACING = (0.025, 0.5)
 """Of its freshness, what lies between the beginnings of two refreshes of a table: at least, and where there
 is no time. Half, because a refresh that then begins has the other half left."""
 
-LEISURE = 0.35
+LEISURE = 0.3
 """Share of the time that refreshes take where less would keep what is declared: they come more often."""
 
 SMOOTHING = (0.3, 0.7)

@@ -93,7 +93,7 @@ def test_where_there_is_time_tables_are_refreshed_more_often_than_they_must(load
     delays = Simulated(found).run(1000)
     times = {n: percentile(sorted(delays[n][1:]), 0.5) / table.freshness for n, table in found.items()}
     spacing = max(SPACING[0], SPACING[1] * load / LEISURE)
-    assert spacing <= min(times.values()) and max(times.values()) < spacing + 0.05
+    assert 0.95 * spacing <= min(times.values()) and max(times.values()) < spacing + 0.05
     busy = sum(len(of_table) * found[n].cost for n, of_table in delays.items()) / 1000
     assert busy < 1.2 * LEISURE
 
