@@ -195,12 +195,25 @@ class ParityResult(BaseModel):
     partitions: list[str] = Field(default=[], description="partitions that differ")
     immutable_before: str = Field(default="", description="partitions before it were not compared")
     complete_through: str = Field(default="", description="the table has the partitions up to it; all: empty")
+    since: int = Field(
+        default=0,
+        description="stg: the version of its own that its topic was applied to; 0: all of the topic to none",
+    )
     sample: list[DifferingRow] = []
     seconds: float = 0.0
     error: str | None = None
     repaired: Repaired | None = Field(
         default=None, description="set where an earlier comparison differed; all else is the proof after it"
     )
+
+
+class ResyncResult(BaseModel):
+    """`ALTER … RESYNC`: what it changed or, after a dry run, what it would."""
+
+    table: str
+    dry_run: bool
+    found: ParityResult | None = Field(default=None, description="a dry run: what differs")
+    refreshed: RefreshResult | None = None
 
 
 class CascadeTable(BaseModel):
@@ -337,7 +350,8 @@ class Accounting(BaseModel):
     """What became of the events of one stg commit: `events` is the sum of all the others.
 
     `folded` events were followed by a later one of their key in the same batch; `unchanged` ones left the
-    table's row as it was (or are filtered by its query).
+    table's row as it was (or are filtered by its query). `truncates` are the source's TRUNCATEs; the rows
+    that went with them and that no other event was about are `truncated`, which are no events.
     """
 
     events: int = 0
@@ -349,9 +363,11 @@ class Accounting(BaseModel):
     duplicate: int = 0
     tombstones: int = 0
     quarantined: int = 0
+    truncates: int = 0
+    truncated: int = 0
 
     def balanced(self) -> bool:
-        applied = self.inserted + self.updated + self.deleted + self.folded + self.unchanged
+        applied = self.inserted + self.updated + self.deleted + self.folded + self.unchanged + self.truncates
         parts = applied + self.duplicate + self.tombstones + self.quarantined
         return self.events == parts and min(self.model_dump().values()) >= 0
 

@@ -135,6 +135,11 @@ class Source:
         before = self.rows[table].pop(key)
         self._emit(table, "d", key, before, None)
 
+    def truncate(self, table: str) -> None:
+        """Delete all rows by TRUNCATE: a message without a key, where there is one partition."""
+        self.rows[table].clear()
+        self._emit(table, "t", None, None, None)
+
     def repeat(self, count: int) -> None:
         """Send the last events once more, at new offsets, as a restarted connector does."""
         for event in self._log[max(len(self._log) - count, 0) :]:
@@ -144,10 +149,10 @@ class Source:
         self._lsn += 8
         names = self.tables[table].key
         values = key if len(names) > 1 else (key,)
-        text = json.dumps(dict(zip(names, values, strict=True)))
+        text = json.dumps(dict(zip(names, values, strict=True))) if key is not None else None
         event = Event(
             topic=f"shop.public.{table}",
-            partition=crc32(text.encode()) % self.partitions,
+            partition=crc32((text or "").encode()) % self.partitions,
             offset=0,
             key=text,
             op=op,

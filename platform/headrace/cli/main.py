@@ -26,6 +26,7 @@ from headrace.cli.table.explain import explain
 from headrace.cli.table.readers import readers
 from headrace.cli.table.refresh import refresh
 from headrace.cli.table.resume import resume
+from headrace.cli.table.resync import resync
 from headrace.cli.table.rewind import rewind
 from headrace.cli.table.sql import sql
 from headrace.cli.table.suspend import suspend
@@ -80,6 +81,7 @@ for command in (
     resume,
     check,
     rewind,
+    resync,
     init,
     doctor,
     bench,

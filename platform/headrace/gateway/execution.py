@@ -28,6 +28,7 @@ from headrace.results import (
     LoadResult,
     ParityResult,
     RefreshResult,
+    ResyncResult,
     RewindResult,
     Start,
     TableStatus,
@@ -90,6 +91,7 @@ class WarehouseApi(Protocol):
     def rewind(
         self, table: str, to: int | datetime, /, *, cascade: bool, dry_run: bool, progress: Progress
     ) -> RewindResult: ...
+    def resync(self, table: str, *, dry_run: bool, progress: Progress) -> ResyncResult: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def partitions(self, table: str) -> list[dict[str, Any]]: ...
     def show(self) -> list[dict[str, Any]]: ...
@@ -210,6 +212,10 @@ def _rewind(warehouse: WarehouseApi, statement: s.Rewind, progress: Progress) ->
     )
 
 
+def _resync(warehouse: WarehouseApi, statement: s.Resync, progress: Progress) -> Any:
+    return warehouse.resync(statement.table, dry_run=statement.dry_run, progress=progress)
+
+
 def _load(warehouse: WarehouseApi, statement: s.LoadSource, progress: Progress) -> Any:
     return warehouse.load(statement.source, progress=progress)
 
@@ -273,6 +279,7 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.Drop: Handler("jobs", _drop),
     s.Apply: Handler("jobs", _apply),
     s.Rewind: Handler("jobs", _rewind),
+    s.Resync: Handler("jobs", _resync),
     s.LoadSource: Handler("jobs", _load),
     s.Refresh: Handler("jobs", _refresh),
     s.RefreshNew: Handler("jobs", _refresh_new),

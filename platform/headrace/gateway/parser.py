@@ -29,6 +29,7 @@ from headrace.gateway.statements import (
     Refresh,
     RefreshNew,
     Resume,
+    Resync,
     Rewind,
     Rollback,
     Select,
@@ -129,10 +130,7 @@ class _Parser:
         blue_green = self.cursor.accept("BLUE")
         if blue_green:
             self.cursor.keywords("GREEN")
-        dry_run = self.cursor.accept("DRY")
-        if dry_run:
-            self.cursor.keywords("RUN")
-        return Apply(dry_run, blue_green)
+        return Apply(self._dry_run(), blue_green)
 
     def _drop(self) -> Drop | DropReader:
         if self.cursor.keyword(("MATERIALIZED", "READER")) == "READER":
@@ -156,7 +154,7 @@ class _Parser:
     def _alter(self) -> ParsedStatement:
         table = self._materialized()
         match self.cursor.keyword(
-            ("SUSPEND", "RESUME", "REFRESH", "SET", "RESET", "REWIND", "ROLLBACK", "AS")
+            ("SUSPEND", "RESUME", "REFRESH", "RESYNC", "SET", "RESET", "REWIND", "ROLLBACK", "AS")
         ):
             case "SUSPEND":
                 return Suspend(table)
@@ -177,6 +175,8 @@ class _Parser:
                 return Alter(table, self._property(), None)
             case "REWIND":
                 return self._rewind(table)
+            case "RESYNC":
+                return Resync(table, self._dry_run())
             case "ROLLBACK":
                 return Rollback(table)
             case _:
@@ -229,10 +229,14 @@ class _Parser:
         """`CASCADE [DRY RUN]`, where it follows."""
         if not self.cursor.accept("CASCADE"):
             return False, False
+        return True, self._dry_run()
+
+    def _dry_run(self) -> bool:
+        """Whether `DRY RUN` follows."""
         dry_run = self.cursor.accept("DRY")
         if dry_run:
             self.cursor.keywords("RUN")
-        return True, dry_run
+        return dry_run
 
     def _rewind(self, table: str) -> Rewind:
         self.cursor.keywords("TO")
@@ -249,10 +253,7 @@ class _Parser:
                     str(error), "write '2026-11-22 19:30:00', in UTC, or with +02:00", token=token
                 )
         cascade = self.cursor.accept("CASCADE")
-        dry_run = self.cursor.accept("DRY")
-        if dry_run:
-            self.cursor.keywords("RUN")
-        return Rewind(table, to, cascade, dry_run)
+        return Rewind(table, to, cascade, self._dry_run())
 
     def _verify(self) -> Verify:
         names: list[str] = []

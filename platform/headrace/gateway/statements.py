@@ -106,6 +106,14 @@ class Rewind:
 
 
 @dataclass(frozen=True)
+class Resync:
+    """`ALTER … RESYNC`: all of a table anew from what it reads, then it goes on from there."""
+
+    table: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
 class Drop:
     """`DROP MATERIALIZED TABLE`. No `table`: `IF EXISTS`, and it does not."""
 
@@ -206,6 +214,7 @@ ParsedStatement = (
     | AlterQuery
     | Rollback
     | Rewind
+    | Resync
     | Drop
     | Apply
     | Refresh

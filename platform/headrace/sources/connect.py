@@ -76,7 +76,7 @@ class ConnectorStatus:
     def cause(self) -> str:
         """The last `Caused by` of the trace: what a person must mend."""
         causes = [line.strip() for line in self.trace.splitlines() if line.startswith("Caused by:")]
-        return (causes or self.trace.splitlines() or [""])[-1].removeprefix("Caused by: ")
+        return (causes[-1:] or self.trace.splitlines()[:1] or [""])[0].removeprefix("Caused by: ")
 
 
 class ConnectClient:
@@ -144,17 +144,28 @@ class ConnectClient:
         if file.name not in self.names():
             body = {"name": file.name, "config": file.config, "initial_state": "STOPPED"}
             self._call("POST", "/connectors", body=body, file=file.path)
-        if not self._call("GET", f"{path}/offsets")["offsets"]:
-            self._wait_stopped(file.name)
-            position = {
-                "partition": {"server": file.config["topic.prefix"]},
-                "offset": {"lsn": lsn, "ts_usec": time.time_ns() // 1000},
-            }
-            self._call("PATCH", f"{path}/offsets", body={"offsets": [position]}, file=file.path)
+        if self._call("GET", f"{path}/offsets")["offsets"]:
+            self._call("PUT", f"{path}/resume")
+            return
+        self.stop(file.name)
+        self.resume_at(file.name, file.config["topic.prefix"], lsn, file=file.path)
+
+    def resume_at(self, name: str, server: str, lsn: int, *, file: Path | None = None) -> None:
+        """Let a stopped connector stream from `lsn`.
+
+        Args:
+            server: its `topic.prefix`.
+        """
+        position = {
+            "partition": {"server": server},
+            "offset": {"lsn": lsn, "ts_usec": time.time_ns() // 1000},
+        }
+        path = f"/connectors/{name}"
+        self._call("PATCH", f"{path}/offsets", body={"offsets": [position]}, file=file)
         self._call("PUT", f"{path}/resume")
 
-    def _wait_stopped(self, name: str) -> None:
-        """Only then can a position be stored."""
+    def stop(self, name: str) -> None:
+        """Stop it and wait until its tasks have ended: only then can a position be stored."""
         self._call("PUT", f"/connectors/{name}/stop")
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:

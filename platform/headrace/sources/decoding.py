@@ -77,9 +77,12 @@ def decode(messages: pa.Table, source: SourceSchema) -> pa.Table:
             pa.chunked_array([*one.take(kept).chunks, *other.chunks], one.type).take(back)
             for one, other in zip(images, _fields(gone), strict=True)
         ]
+    for column, found in zip(source.columns, images, strict=True):
+        if column.name in source.key and found.null_count:
+            raise Undecodable("an image without its key")
     about = parsed.column("source")
     lsn = pc.struct_field(about, "lsn")
-    if lsn.null_count:
+    if lsn.null_count or pc.any(pc.and_(pc.not_equal(op, "r"), pc.less_equal(lsn, 0))).as_py():
         raise Undecodable("an event without a position")
     columns: dict[str, Any] = {
         "key": messages.column("key").cast(pa.string()),

@@ -6,6 +6,7 @@ one image that counts is decoded.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ ENVELOPE = (
 
 LAST_READ = ("last_in_data_collection", "last")
 """`source.snapshot` of the last row that Debezium's snapshot reads of a table."""
+
+TRUNCATE = "t"
+"""The operation that deletes every row that was there before it. Its message has no key."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class Event:
     def is_tombstone(self) -> bool:
         return self.value is None
 
+    @property
+    def truncates(self) -> bool:
+        return self.op == TRUNCATE
+
     def fault(self) -> str | None:
         """Why this message cannot be applied, or None."""
         for rule in FAULTS:
@@ -72,7 +80,11 @@ class FaultRule:
 
 
 FAULTS = (
-    FaultRule("the message has no key", lambda e: e.key is None, "key IS NULL"),
+    FaultRule(
+        "the message has no key",
+        lambda e: e.key is None and not e.truncates,
+        f"key IS NULL AND op IS DISTINCT FROM '{TRUNCATE}'",
+    ),
     FaultRule(
         "the value is not a Debezium change event (not JSON, or without `op`)",
         lambda e: e.op is None,
@@ -80,8 +92,13 @@ FAULTS = (
     ),
     FaultRule(
         f"unknown operation {OPERATION}",
-        lambda e: e.op not in ("c", "r", "u", "d", "t"),
-        "op NOT IN ('c', 'r', 'u', 'd', 't')",
+        lambda e: e.op not in ("c", "r", "u", "d", TRUNCATE),
+        f"op NOT IN ('c', 'r', 'u', 'd', '{TRUNCATE}')",
+    ),
+    FaultRule(
+        "the message has no log position (`source.lsn`)",
+        lambda e: e.op != "r" and e.lsn <= 0,
+        "op <> 'r' AND lsn <= 0",
     ),
     FaultRule(
         "a delete without a before image",
@@ -149,6 +166,18 @@ def net(events: Iterable[Event], *, generation: int, high: str, full_identity: b
     return changes
 
 
+def _whole(event: Event) -> bool:
+    """Whether the row before is more than its key: the table may have another REPLICA IDENTITY by now."""
+    if event.op != "d":  # an update has no row before then
+        return True
+    try:
+        key, before = json.loads(event.key or ""), json.loads(event.before or "")
+        others = before.keys() - key.keys()
+    except (ValueError, AttributeError):
+        return False
+    return not others or any(before[name] is not None for name in others)
+
+
 def _fold(key: str, own: list[Event], *, generation: int, high: str, full_identity: bool) -> NetChange:
     first, last = own[0], own[-1]
     fresh = sequence(generation, first.lsn) > high
@@ -157,7 +186,7 @@ def _fold(key: str, own: list[Event], *, generation: int, high: str, full_identi
     elif first.op == "r":
         known = high == ""  # a repeated snapshot reads rows that the table may have
     else:
-        known = fresh and full_identity and first.before is not None
+        known = fresh and full_identity and first.before is not None and _whole(first)
     return NetChange(
         key=key,
         before=first.before if known and first.op != "c" else None,

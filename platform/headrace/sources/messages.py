@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 import pyarrow as pa
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.errors import TransientError
+from headrace.sources.envelope import Event
 from headrace.store.record.frontier import Offsets
 
 TIMEOUT_SECONDS = 60.0
+CHECK_EVERY, CHECK_SECONDS = 2.0, 2.0
+"""Pause before the broker is asked whether it has what is waited for; how long it may take to say."""
+
 AHEAD_KBYTES = 8_192
 """Bytes of each partition that the client holds before they are asked for."""
 
@@ -74,17 +78,32 @@ class Messages:
             self._assign(begin)
         found: list[Message] = []
         waiting = {place for place in wanted if self._take(place, wanted[place], found)}
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline, due = time.monotonic() + TIMEOUT_SECONDS, time.monotonic() + CHECK_EVERY
         while waiting:
             message = self._consumer.poll(1.0)
-            if message is None:
-                if time.monotonic() > deadline:
-                    raise TransientError(f"Kafka did not deliver {sorted(waiting)}. Next: `headrace status`")
-                continue
-            places = {self._accept(m) for m in (message, *self._consumer.consume(AT_ONCE, 0))}
-            waiting -= {p for p in places & waiting if not self._take(p, wanted[p], found)}
+            if message is not None:
+                places = {self._accept(m) for m in (message, *self._consumer.consume(AT_ONCE, 0))}
+                waiting -= {p for p in places & waiting if not self._take(p, wanted[p], found)}
+            if waiting and time.monotonic() > due:  # what was deleted sends no end
+                for place in waiting:
+                    self._check_there(place, wanted[place])
+                due = time.monotonic() + CHECK_EVERY
+            if waiting and time.monotonic() > deadline:
+                raise TransientError(f"Kafka did not deliver {sorted(waiting)}. Next: `headrace status`")
         self._cut = wanted
         return _table(found)
+
+    def _check_there(self, place: Place, end: int) -> None:
+        """Raises TransientError where the partition has not got what is waited for, as after a deletion."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=CHECK_SECONDS)
+        except KafkaException:
+            return  # it does not answer now; who waits does so until the time is over
+        if low > self._reached[place] or high < end:
+            raise TransientError(
+                f"topic `{place[0]}` holds offsets {low} to {high} and not {self._reached[place]} to {end}. "
+                "Next: `headrace status`"
+            )
 
     def _assign(self, begin: dict[Place, int]) -> None:
         try:
@@ -122,6 +141,16 @@ def read_once(bootstrap: str, start: Offsets, end: Offsets) -> pa.Table:
         return consumer.read(start, end)
 
 
+def of_events(events: Iterable[Event]) -> pa.Table:
+    """The messages that these events were, as `Messages.read` has them."""
+    rows = [(e.topic, e.partition, e.offset, _encoded(e.key), _encoded(e.value)) for e in events]
+    return _raw(rows)
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
 _PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 
 
@@ -131,6 +160,9 @@ def _offset(message: Message) -> int:
 
 
 def _table(messages: Iterable[Message]) -> pa.Table:
-    rows = [(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in messages]
+    return _raw([(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in messages])
+
+
+def _raw(rows: Sequence[tuple[object, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW)
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)

@@ -126,6 +126,7 @@ class Position:
 
     Args:
         lsn: where the source's log stood at the snapshot.
+        floor: no transaction that the snapshot does not see has written before it; 0 where no slot tells.
         snapshot: exported: another connection to `dsn` can read at it as long as this one does.
         seen: the transactions that are in it. All of them come before the marker in the stream; what else
             comes before it was committed between the two.
@@ -133,6 +134,7 @@ class Position:
 
     token: str
     lsn: int
+    floor: int
     dsn: str
     snapshot: str
     seen: Seen
@@ -164,6 +166,15 @@ class Position:
         return self.connection.execute(text).fetchall()
 
 
+# A slot keeps the log from the first record of the oldest transaction on that it has not seen to its end. One
+# that is being made waits for those that run, and confirms nothing before.
+_POSITION = """
+SELECT pg_export_snapshot(), pg_current_snapshot()::text, pg_current_wal_lsn() - '0/0'::pg_lsn,
+    (SELECT coalesce(max(restart_lsn - '0/0'::pg_lsn), 0) FROM pg_replication_slots
+     WHERE slot_type = 'logical' AND database = current_database() AND confirmed_flush_lsn IS NOT NULL)
+"""
+
+
 @contextmanager
 def position(dsn: str, schema: str, token: str) -> Iterator[Position]:
     """Fix a position of the source and keep it readable until the block ends. Nothing is locked for it.
@@ -173,10 +184,9 @@ def position(dsn: str, schema: str, token: str) -> Iterator[Position]:
     """
     with connect(dsn) as reading, connect(dsn) as marking:
         reading.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        [(snapshot, seen, lsn)] = reading.execute(
-            "SELECT pg_export_snapshot(), pg_current_snapshot()::text, pg_current_wal_lsn() - '0/0'::pg_lsn"
-        ).fetchall()
+        [(snapshot, seen, lsn, floor)] = reading.execute(_POSITION).fetchall()
         marker = sql.Identifier(schema, MARKER_TABLE)
         marking.execute(sql.SQL("INSERT INTO {} VALUES (%s, now())").format(marker), (token,))
-        yield Position(token, int(str(lsn)), dsn, str(snapshot), Seen.read(str(seen)), reading)
+        at = int(str(lsn)), int(str(floor))
+        yield Position(token, *at, dsn, str(snapshot), Seen.read(str(seen)), reading)
         reading.execute("ROLLBACK")

@@ -1,17 +1,20 @@
-"""Kafka topics of a source: they exist, where they end, and whether a frontier is still readable."""
+"""Kafka topics of a source: they exist, what they hold, and whether a frontier is still readable."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.errors import NeedsResync, TransientError
+from headrace.errors import TransientError
 from headrace.store.record.frontier import Offsets
 
 TIMEOUT = 15.0
+Bounds = dict[str, dict[int, tuple[int, int]]]
+"""Of every partition of some topics: the first offset that it still holds, and the next one to come."""
+
 _RETRY_SECONDS = 0.1
 _NEW = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 """What a broker says of a partition that was created just now."""
@@ -59,9 +62,9 @@ class Topics:
         """The next offset of every partition."""
         return {t: {p: high for p, (_, high) in parts.items()} for t, parts in self.bounds(topics).items()}
 
-    def bounds(self, topics: Iterable[str]) -> dict[str, dict[int, tuple[int, int]]]:
-        """The first offset that every partition still holds, and the next one that it will have."""
-        marks: dict[str, dict[int, tuple[int, int]]] = {}
+    def bounds(self, topics: Iterable[str]) -> Bounds:
+        """What every partition holds."""
+        marks: Bounds = {}
         try:
             known = self._admin.list_topics(timeout=TIMEOUT).topics
             for topic in topics:
@@ -70,6 +73,16 @@ class Topics:
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
         return marks
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Kafka's ids of those that there are: one that is made anew under its name has another."""
+        try:
+            known = self._admin.list_topics(timeout=TIMEOUT).topics
+            asked = self._admin.describe_topics(TopicCollection([t for t in set(topics) if t in known]))
+            found = {topic: future.result(timeout=TIMEOUT).topic_id for topic, future in asked.items()}
+        except KafkaException as error:
+            raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
+        return {topic: str(uuid) for topic, uuid in found.items()}
 
     def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
         deadline = time.monotonic() + TIMEOUT
@@ -82,18 +95,16 @@ class Topics:
                     raise
             time.sleep(_RETRY_SECONDS)
 
-    def starting(self, frontier: Offsets, topics: Iterable[str]) -> Offsets:
-        """Where to go on reading. Raises NeedsResync where Kafka no longer has what comes next."""
-        start: Offsets = {}
-        for topic, parts in self.bounds(topics).items():
-            start[topic] = {}
-            for partition, (low, high) in parts.items():
-                offset = frontier.get(topic, {}).get(partition, 0)
-                first_ever = offset == 0
-                if offset > high or (offset < low and not first_ever):
-                    raise NeedsResync(
-                        f"topic `{topic}` holds offsets {low} to {high}, the table needs {offset}: "
-                        "events were lost or the topic was recreated. Next: `headrace resync`"
-                    )
-                start[topic][partition] = max(offset, low)
-        return start
+
+def lost(frontier: Offsets, bounds: Bounds) -> dict[str, str]:
+    """Topics that no longer have what comes after a frontier, each with what is wrong."""
+    found: dict[str, str] = {}
+    for topic, parts in bounds.items():
+        for partition, (low, high) in parts.items():
+            offset = frontier.get(topic, {}).get(partition, 0)
+            if offset > high or offset < low:
+                found[topic] = (
+                    f"topic `{topic}` holds offsets {low} to {high}, the table needs {offset}: events are "
+                    "gone or the topic was made anew"
+                )
+    return found

@@ -383,7 +383,7 @@ class StoredTable:
     def loaded_rows(self, spark: SparkSession) -> DataFrame:
         """The rows that came past the topic. Raises NeedsResync where retention has removed them."""
         if self._commit.loaded_at:  # it began again with them
-            return self.snapshot.frame(spark, self.snapshot.pin_for(self._commit.loaded))
+            return self.frame(spark, version=self._commit.loaded)
         changes = self.changelog.frame(spark, 0, self._commit.loaded)
         if self._commit.loaded == 1:
             return changes.select(*self.schema.stored_names)

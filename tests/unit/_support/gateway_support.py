@@ -34,6 +34,7 @@ from headrace.results import (
     ParityResult,
     RefreshDecision,
     RefreshResult,
+    ResyncResult,
     RewindResult,
     RewoundTable,
     Start,
@@ -228,6 +229,24 @@ class FakeWarehouse:
     ) -> list[ParityResult]:
         self.calls.append(("verify", tables, labels, source, *(["repair"] if repair else [])))
         return self.parity
+
+    def resync(self, table: str, *, dry_run: bool, progress: Progress) -> ResyncResult:
+        self.calls.append(("resync", table, dry_run))
+        if dry_run:
+            return ResyncResult(table=table, dry_run=True, found=self.parity[0])
+        refreshed = RefreshResult(
+            table=table,
+            start="",
+            end="",
+            partitions=[],
+            rows=7,
+            inserted=1,
+            updated=2,
+            deleted=3,
+            version=9,
+            seconds=0.5,
+        )
+        return ResyncResult(table=table, dry_run=False, refreshed=refreshed)
 
     def check(
         self, table: str, labels: LabelRange | None = None, *, progress: Progress

@@ -92,6 +92,8 @@ DAY = LabelRange("2024010100", "2024010123")
             s.SetImmutable("dws.user_hour", "2026112200"),
         ),
         ("alter materialized table dws.user_hour reset immutable;", s.SetImmutable("dws.user_hour", None)),
+        ("ALTER MATERIALIZED TABLE stg.users RESYNC", s.Resync("stg.users")),
+        ("alter materialized table stg.users resync dry run;", s.Resync("stg.users", dry_run=True)),
         ("ALTER MATERIALIZED TABLE dws.user_hour ROLLBACK;", s.Rollback("dws.user_hour")),
         ("ALTER MATERIALIZED TABLE stg.users REWIND TO VERSION 12;", s.Rewind("stg.users", 12)),
         (

@@ -11,7 +11,7 @@ import pytest
 from headrace.errors import TerminalError, TransientError
 from headrace.sources import connect
 from headrace.sources.bulk.record import LoadRecord, load_record
-from headrace.sources.connect import ConnectClient, ConnectorFile, register
+from headrace.sources.connect import ConnectClient, ConnectorFile, ConnectorStatus, register
 
 
 class Worker:
@@ -143,6 +143,34 @@ def test_a_failed_task_says_its_cause() -> None:
         client.put_connector(FILE)
         with pytest.raises(TerminalError, match=r"connector `shop` failed: c\.d\.Error: the slot is gone"):
             client.wait_running("shop")
+
+
+@pytest.mark.parametrize(
+    ("trace", "cause"),
+    [
+        (
+            "a.Error: x\n\tat b.C\nCaused by: d.Error: y\n\tat e.F\nCaused by: g.Error: z\n\tat h.I",
+            "g.Error: z",
+        ),
+        ("a.Error: x\n\tat b.C\n\tat java.base/java.lang.Thread.run", "a.Error: x"),
+        ("", ""),
+    ],
+)
+def test_a_cause_is_what_was_thrown_and_no_line_of_its_stack(trace: str, cause: str) -> None:
+    assert ConnectorStatus("shop", "FAILED", trace).cause == cause
+
+
+def test_a_connector_is_moved_to_another_position() -> None:
+    worker = Worker()
+    with worker.client() as client:
+        client.put_connector(FILE)
+        client.stop("shop")
+        assert worker.states == ["STOPPED"]
+        client.resume_at("shop", "shop", 5000)
+    [position] = worker.offsets
+    assert position["partition"] == {"server": "shop"}
+    assert position["offset"]["lsn"] == 5000
+    assert worker.states == ["RUNNING"]
 
 
 def test_an_unknown_connector_is_unregistered() -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headrace.errors import TransientError
 from headrace.sources import topics as module
-from headrace.sources.topics import Topics
+from headrace.sources.topics import Topics, lost
 
 
 class Broker:
@@ -44,3 +44,19 @@ def test_neither_for_ever_nor_after_another_error(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(TransientError, match="headrace status"):
             topics(broker).ends(["t"])
     assert broker.errors == []
+
+
+@pytest.mark.parametrize(
+    ("frontier", "says"),
+    [
+        ({}, "the table needs 0"),  # nothing read yet: what was before is not to be had
+        ({"t": {0: 3}}, None),
+        ({"t": {0: 7}}, None),
+        ({"t": {0: 2}}, "holds offsets 3 to 7, the table needs 2"),
+        ({"t": {0: 8}}, "holds offsets 3 to 7, the table needs 8"),
+    ],
+)
+def test_what_a_topic_lacks_of_what_comes_next(frontier: dict[str, dict[int, int]], says: str | None) -> None:
+    found = lost(frontier, {"t": {0: (3, 7)}})
+    assert found.keys() == ({"t"} if says else set())
+    assert says is None or says in found["t"]

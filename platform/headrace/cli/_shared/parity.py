@@ -28,6 +28,11 @@ def show_parity(results: list[dict[str, Any]]) -> None:
     for r in results:
         if bound := r.get("immutable_before"):
             print(f"\n{r['table']}: partitions before {bound} are immutable and were not compared")
+        if since := r.get("since"):
+            print(
+                f"\n{r['table']} against {r['against']}: Kafka no longer holds all of its topic; computed "
+                f"from its version {since} and what came since"
+            )
         if through := r.get("complete_through"):
             print(f"\n{r['table']}: the batch has written the partitions up to {through}; it has no others")
         if (done := r.get("repaired")) is not None:

@@ -20,6 +20,7 @@ from headrace.engine.backfill.corrections_arrow import few_corrections
 from headrace.engine.backfill.held_rows import held_rows, warm_heads
 from headrace.engine.backfill.overwrite import overwrite
 from headrace.engine.backfill.rebuild import rebuild
+from headrace.engine.backfill.reread import Reread
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
@@ -37,7 +38,6 @@ from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import label_range
 from headrace.store.frames import local
 from headrace.store.record.commits import Commit, of_version
-from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import BACKFILL, DELETE, INSERT, KIND, STREAM, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def backfill(
     *,
     expected: DataFrame | None = None,
     version: int | None = None,
-    offsets: Offsets | None = None,
+    reread: Reread | None = None,
     frontier: dict[str, int] | None = None,
     immutable_before: str | None = None,
     complete_through: str | None = None,
@@ -69,7 +69,7 @@ def backfill(
     Args:
         expected: what the range should hold at `version`; by default the table's SQL at its frontier.
         version: the changelog version that `expected` belongs to.
-        offsets: of a stg table that rests: where its topic goes on after `expected`.
+        reread: of a stg table: what comes with `expected`.
         frontier: of a derived table that rests: the upstream versions of `expected`.
         immutable_before: of a table that rests: the bound from now on, lower than before.
         complete_through: of a table that the batch alone writes: the last partition that it has from now on,
@@ -85,7 +85,7 @@ def backfill(
             registry,
             table,
             expected=expected,
-            offsets=offsets,
+            reread=reread,
             frontier=frontier,
             complete_through=complete_through,
             run_id=run_id,
@@ -123,13 +123,15 @@ def backfill(
     else:
         expected = in_range(complete(expected, table, plan.complete_through), table, labels)
     with Persisted() as persist:
-        work = _Correction(sessions, registry, table, plan, offsets, run_id, persist)
+        work = _Correction(sessions, registry, table, plan, reread, run_id, persist)
         changes: pa.Table | DataFrame
         if (few := few_corrections(spark, table, head, plan.version, expected, labels)) is not None:
             changes, count, rows = few.changes, few.changes.num_rows, few.rows
         else:
             held = table.store.frame(spark, version=plan.version)
-            changes = once(corrections(table, held, expected, labels, persist), expected, table, persist)
+            lacking = reread.sequence if reread is not None else table.store.commit.high
+            changes = corrections(table, held, expected, labels, persist, lacking=lacking)
+            changes = once(changes, expected, table, persist)
             check_changes(changes, table)
             count = changes.count()
             rows = held.select(*table.store.schema.key).distinct().count() if count else 0
@@ -156,14 +158,14 @@ class _Correction:
     """Commits the corrections that a plan has found.
 
     Args:
-        offsets: of a stg table that rests: where its topic goes on after its rows.
+        reread: of a stg table: what comes with its rows.
     """
 
     sessions: Sessions
     registry: Registry
     table: Table
     plan: BackfillPlan
-    offsets: Offsets | None
+    reread: Reread | None
     run_id: str
     persist: Persisted
 
@@ -180,8 +182,9 @@ class _Correction:
     def commit(self, changes: pa.Table | DataFrame, count: int, miscounted: int) -> Counter[str]:
         """Append what still differs. Returns rows by kind; the table's stream waits meanwhile."""
         store, plan = self.table.store, self.plan
-        # Where the template differs or the table starts again, the range is the whole table.
-        adopts = plan.exclusive or store.commit.template != self.table.template
+        # Where the template differs or the table goes on elsewhere, the range is the whole table.
+        restarts = self.reread is not None and bool(self.reread.offsets)
+        adopts = plan.exclusive or restarts or store.commit.template != self.table.template
         if not count and not adopts:
             return Counter()
         with store.writing:
@@ -235,21 +238,17 @@ class _Correction:
 
     def _record(self, head: Commit) -> Commit:
         """The record of a correction. The frontier is where the stream found nothing more to do."""
-        # Rows that came past the topic are by the old text: it goes on after those of the new one.
-        anew = bool(head.loaded) and self.offsets is not None
-        return head.next(
+        record = head.next(
             "backfill" if self.origin == BACKFILL else "stream",
             self.run_id,
-            loaded=head.version + 1 if anew else head.loaded,
-            loaded_at=(self.offsets or {}) if anew else head.loaded_at,
             upstreams=dict(self.plan.frontier) if self.plan.restarts else self.table.reached,
-            offsets=head.offsets if self.offsets is None else merge_offsets(head.offsets, self.offsets),
             complete_through=self.plan.complete_through,
             template=self.table.template,
             immutable_before=(
                 head.immutable_before if self.plan.immutable_before is None else self.plan.immutable_before
             ),
         )
+        return record if self.reread is None else self.reread.record(record)
 
 
 def check_range(table: Table, labels: LabelRange | None) -> None:

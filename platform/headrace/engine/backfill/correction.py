@@ -22,6 +22,8 @@ def corrections(
     expected: DataFrame,
     labels: LabelRange | None,
     persist: Persisted,
+    *,
+    lacking: str = "",
 ) -> DataFrame:
     """The changes that turn the held rows of a range into the expected ones, kept.
 
@@ -31,12 +33,13 @@ def corrections(
     Args:
         held: all rows of the table.
         expected: the rows that the range should hold, the table's own columns.
+        lacking: of a stg table: the sequence of rows that it lacks.
     Returns:
         Stored columns and `_kind`.
     """
     schema = table.store.schema
     actual = in_range(held, table, labels)
-    wanted = _sequenced(expected, actual, table)
+    wanted = _sequenced(expected, actual, table, lacking)
     changes = persist(diff_frame(actual, wanted, schema))
     if labels is None or schema.partition is None or schema.partition in schema.key:
         return changes
@@ -89,8 +92,8 @@ def _beyond(rows: DataFrame, table: Table, labels: LabelRange) -> DataFrame:
     return rows.where(~F.coalesce(inside, F.lit(False)))
 
 
-def _sequenced(expected: DataFrame, actual: DataFrame, table: Table) -> DataFrame:
-    """stg rows persist the sequence they have; rows that were missing get the newest applied one."""
+def _sequenced(expected: DataFrame, actual: DataFrame, table: Table, lacking: str) -> DataFrame:
+    """stg rows keep the sequence that they have."""
     from pyspark.sql import functions as F
 
     schema = table.store.schema
@@ -98,5 +101,5 @@ def _sequenced(expected: DataFrame, actual: DataFrame, table: Table) -> DataFram
         return expected.select(*schema.stored_names)
     key = list(schema.key)
     known = actual.groupBy(*key).agg(F.max(SEQUENCE).alias(SEQUENCE))
-    high = F.lit(table.store.commit.high)
-    return expected.join(known, key, "left").withColumn(SEQUENCE, F.coalesce(F.col(SEQUENCE), high))
+    of_row = F.coalesce(F.col(SEQUENCE), F.lit(lacking))
+    return expected.join(known, key, "left").withColumn(SEQUENCE, of_row)

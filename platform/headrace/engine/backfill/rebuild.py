@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from headrace.engine.backfill.reread import Reread
 from headrace.engine.compaction.compaction import laid_out
 from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
@@ -25,7 +26,6 @@ from headrace.results import RefreshResult
 from headrace.spec.partitions.labels import mutable_range, open_range
 from headrace.store import creation
 from headrace.store.record.commits import Commit
-from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import INSERT, KIND, SEQUENCE
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def rebuild(
     table: Table,
     *,
     expected: DataFrame | None = None,
-    offsets: Offsets | None = None,
+    reread: Reread | None = None,
     frontier: dict[str, int] | None = None,
     complete_through: str | None = None,
     run_id: str,
@@ -50,7 +50,7 @@ def rebuild(
 
     Args:
         expected: the rows, where they are known: those of a stg table by its source, of one built aside.
-        offsets: where a stg table's topic goes on after them.
+        reread: what comes with a stg table's rows.
         frontier: the upstream versions of a derived table's.
         complete_through: of a table that the batch alone writes: the last partition that it is to have.
     Raises:
@@ -70,10 +70,10 @@ def rebuild(
             through = open_range(table.spec).start  # its first run is still to come
         rows = complete(rows, table, through)
         rows = in_range(rows, table, mutable_range(table.spec, bound, None))
-        rows = persist(_stored(rows, table))
+        rows = persist(_stored(rows, table, reread))
         check_changes(_inserted(rows), table)
         count = rows.count()
-        commit = _record(store.commit, table, count, frontier, offsets, run_id)
+        commit = _record(store.commit, table, count, frontier, reread, run_id)
         commit = replace(commit, immutable_before=bound, complete_through=through)
         snapshot = replace(commit, mode="compaction", through=commit.version)
         progress.report(f"{table.name}: writing {count} rows")
@@ -96,12 +96,13 @@ def rebuild(
     )
 
 
-def _stored(rows: DataFrame, table: Table) -> DataFrame:
+def _stored(rows: DataFrame, table: Table, reread: Reread | None) -> DataFrame:
     from pyspark.sql import functions as F
 
     schema = table.store.schema
     if schema.sequenced:
-        rows = rows.withColumn(SEQUENCE, F.lit(table.store.commit.high))
+        own = table.store.commit.high if reread is None else reread.sequence
+        rows = rows.withColumn(SEQUENCE, F.lit(own))
     return rows.select(*schema.stored_names)
 
 
@@ -112,15 +113,9 @@ def _inserted(rows: DataFrame) -> DataFrame:
 
 
 def _record(
-    head: Commit, table: Table, rows: int, frontier: dict[str, int], offsets: Offsets | None, run_id: str
+    head: Commit, table: Table, rows: int, frontier: dict[str, int], reread: Reread | None, run_id: str
 ) -> Commit:
-    return head.next(
-        "backfill",
-        run_id,
-        loaded=head.version + 1 if offsets else 0,
-        loaded_at=offsets or {},
-        upstreams=frontier,
-        offsets=merge_offsets(head.offsets, offsets or {}),
-        template=table.template,
-        rows=rows,
-    )
+    what = {"upstreams": frontier, "template": table.template, "rows": rows}
+    record = head.next("backfill", run_id, loaded=0, loaded_at={}, **what)
+    # The changelog begins with these rows, so the topic before them gives none of it.
+    return record if reread is None else replace(reread, lost=True).record(record)

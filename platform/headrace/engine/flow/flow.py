@@ -19,13 +19,15 @@ from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.cuts import Cuts
+from headrace.engine.ingest.origins import Origins
+from headrace.engine.ingest.refused import lost_input
 from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.postgres import MARKER_TABLE
-from headrace.sources.topics import Topics
+from headrace.sources.topics import Bounds, Topics, lost
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.record.frontier import Offsets, earliest_offsets
 
@@ -59,6 +61,7 @@ class Flow:
         *,
         sessions: Sessions,
         topics: Topics,
+        origins: Origins,
         bootstrap: str,
         directory: Path,
         max_offsets: int,
@@ -70,6 +73,7 @@ class Flow:
         self._lock = tables.lock
         self._sessions = sessions
         self._topics = topics
+        self._origins = origins
         self._bootstrap = bootstrap
         self._directory = directory / self.name
         self._max_offsets = max(max_offsets, LARGEST)
@@ -149,17 +153,14 @@ class Flow:
     # -- commands -----------------------------------------------------------------------------------------
 
     def start(self, active: Iterable[TableName]) -> None:
-        """Start from the recorded frontiers. Raises NeedsResync where Kafka lost what comes next."""
+        """Start from the recorded frontiers.
+
+        A table whose next events Kafka has lost leaves it: it is not `active` afterwards.
+        """
         self._tables.active = set(active)
         names = self.topic_names()
         self._topics.ensure(names)
-        frontier: Offsets = {}
-        for table in self.tables:
-            if table.name in self.active and is_stg(table):
-                own = {table.topic: table.store.commit.offsets.get(table.topic, {})}
-                frontier = earliest_offsets(frontier, own)  # of two tables of one topic
-        starting = self._topics.starting(frontier, names)
-        self._micro_batch.begin(starting | self._topics.ends(self._micro_batch.gate.topics))
+        self._micro_batch.begin(self._starting(self._topics.bounds(names)))
         shutil.rmtree(self._directory, ignore_errors=True)
         self._checkpoint = self._directory / uuid.uuid4().hex[:12]
         spark = self._sessions.flow
@@ -174,6 +175,37 @@ class Flow:
             .start()
         )
         self._tables.running = True
+
+    def _starting(self, bounds: Bounds) -> Offsets:
+        """Where each topic is read from. Those that no active table reads begin with what is to come."""
+        frontier: Offsets = {}
+        reading = [t for t in self.tables if t.name in self.active and is_stg(t)]
+        replaced = self._origins.look(reading)
+        for table in reading:
+            own = {table.topic: table.store.commit.offsets.get(table.topic, {})}
+            gone = lost(own, {table.topic: bounds[table.topic]}).get(table.topic)
+            if (why := replaced.get(table.name, gone)) is not None:
+                self._tables.left(table, lost_input(table, why))
+                continue
+            frontier = earliest_offsets(frontier, own)  # of two tables of one topic
+        resting = {t.topic for t in self.tables if is_stg(t)} - frontier.keys()
+        at_end = resting.union(self._micro_batch.gate.topics)
+        return {
+            topic: {
+                p: high if topic in at_end else max(frontier.get(topic, {}).get(p, 0), low)
+                for p, (low, high) in parts.items()
+            }
+            for topic, parts in bounds.items()
+        }
+
+    def look_at_sources(self) -> None:
+        """Let tables leave whose topic or server was replaced: what they have reached says nothing then."""
+        reading = [t for t in self.tables if t.name in self.active and is_stg(t)]
+        for name, why in self._origins.look(reading).items():
+            with self._lock:
+                for table in reading:
+                    if table.name == name and name in self.active:
+                        self._tables.left(table, lost_input(table, why))
 
     def change(self, tables: list[Table]) -> bool:
         """Have these tables, upstreams first, with what they declare now. The stg tables stay the same.

@@ -72,6 +72,11 @@ class FlowTables:
         """The captured tables that the stg tables read."""
         return tuple(dict.fromkeys(t.source.table for t in self.all if is_stg(t)))
 
+    def left(self, table: Table, error: Exception) -> None:
+        """A table cannot go on; its neighbours do."""
+        self.active.discard(table.name)
+        self._on_failure(table, error)
+
     def change(self, tables: list[Table]) -> bool:
         """Take these, upstreams first. Returns whether they want another interval between micro-batches."""
         self.all = tables
@@ -161,8 +166,7 @@ class FlowTables:
         except Exception as error:  # isolation: one table's failure is its own
             if not isinstance(error, NeedsResync):
                 log.exception("%s left flow %s", table.name, self.flow)
-            self.active.discard(table.name)
-            self._on_failure(table, error)
+            self.left(table, error)
             return None
         if delta is not None:
             failpoint("flow.after_commit")

@@ -11,11 +11,13 @@ from headrace.engine.flow.flow import Flow
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.gate import resting_upstreams
 from headrace.engine.ingest.ingest import ingest_range
+from headrace.engine.ingest.origins import Origins
+from headrace.engine.ingest.refused import lost_input
 from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.topics import Topics
+from headrace.sources.topics import Topics, lost
 from headrace.spec.model import RefreshMode, TableName
 from headrace.store.record.frontier import Offsets
 
@@ -25,9 +27,17 @@ log = logging.getLogger(__name__)
 class CatchUp:
     """Reads a stg table's topic between two cuts by batch jobs, beside its running flow."""
 
-    def __init__(self, sessions: Sessions, topics: Topics, dead_letters: DeadLetters, bootstrap: str) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        topics: Topics,
+        origins: Origins,
+        dead_letters: DeadLetters,
+        bootstrap: str,
+    ) -> None:
         self._sessions = sessions
         self._topics = topics
+        self._origins = origins
         self._dead_letters = dead_letters
         self._bootstrap = bootstrap
 
@@ -41,6 +51,8 @@ class CatchUp:
             table.store.open()
             table.run.covered = {}
         if is_stg(table):
+            if (why := self._origins.look([table]).get(table.name)) is not None:
+                raise lost_input(table, why)
             while offsets.size(self._start(table), self._end(flow, table)) > table.limits.small:
                 self._read(table, self._end(flow, table))
         with flow.paused():  # between two micro-batches: the flow stands still for the last few events
@@ -51,7 +63,12 @@ class CatchUp:
         log.info("%s is back in flow %s", table.name, flow.name)
 
     def _start(self, table: StgTable) -> Offsets:
-        return self._topics.starting(table.store.commit.offsets, [table.topic])
+        frontier, topic = table.store.commit.offsets, table.topic
+        bounds = self._topics.bounds([topic])
+        if (why := lost(frontier, bounds).get(topic)) is not None:
+            raise lost_input(table, why)
+        own = frontier.get(topic, {})
+        return {topic: {p: max(own.get(p, 0), low) for p, (low, _) in bounds[topic].items()}}
 
     @staticmethod
     def _end(flow: Flow, table: StgTable) -> Offsets:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.engine.ingest.images import Images, run_images
-from headrace.engine.ingest.refused import truncated, unsent
+from headrace.engine.ingest.refused import unsent
 from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
@@ -54,8 +54,6 @@ def _sort_out(table: StgTable, events: Sequence[Event]) -> _Batch:
         if event.is_tombstone:
             accounting.tombstones += 1
             continue
-        if event.op == "t":
-            raise truncated(table)
         fault = event.fault()
         if fault is None:
             good.append(event)
@@ -83,12 +81,13 @@ def ingest(
     """Apply one small micro-batch to a stg table, in one commit.
 
     Args:
-        events: the table's events of the batch; those below its recorded frontier are skipped.
+        events: the table's events of the batch, without TRUNCATE; those below its recorded frontier are
+            skipped.
         offsets: the batch's end offsets of the table's topic.
     Returns:
         The net change, or None where there was nothing new.
     Raises:
-        NeedsResync: the source table was truncated, or a value was not sent.
+        NeedsResync: a value was not sent.
     """
     with table.store.writing:
         done = table.store.commit.offsets
@@ -109,6 +108,7 @@ def ingest(
             offsets=merge_offsets(done, offsets),
             template=table.template,
             batch=batch,
+            origin=table.run.origin_after(head),
             high=max(head.high, highest),
             source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),
             accounting=accounting.model_dump(),

@@ -35,6 +35,8 @@ def decode(json_rows: DataFrame, source: SourceSchema, column: str) -> DataFrame
         F.from_json(F.col(column), f"{fields}, _corrupt string", {"columnNameOfCorruptRecord": "_corrupt"}),
     )
     checks = "CASE WHEN _i._corrupt IS NOT NULL THEN 'the image does not match the table' "
+    for name in source.key:
+        checks += f"WHEN _i.`{name}` IS NULL THEN 'key column `{name}` has no value' "
     decoded = []
     for c in source.columns:
         value = c.decode.replace("{}", f"_i.`{c.name}`")

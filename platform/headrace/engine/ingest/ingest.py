@@ -14,8 +14,9 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, StgTable
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import LAST_READ, Event
-from headrace.sources.messages import Messages, read_once
-from headrace.store.record.frontier import Offsets
+from headrace.sources.messages import RAW, Messages, of_events, read_once
+from headrace.store.frames import local
+from headrace.store.record.frontier import Offsets, covers
 
 PIECE = 50_000
 """Messages that the driver holds undecoded."""
@@ -35,7 +36,7 @@ def ingest_range(
     """Commit what the stg table's topic has between two cuts. None where that is nothing.
 
     Raises:
-        NeedsResync: the source table was truncated, or a value was not sent.
+        NeedsResync: a value was not sent.
     """
     count = offsets.size(start, end)
     if count <= 0:
@@ -64,9 +65,17 @@ def ingest_events(
     run_id: str,
     batch: int,
 ) -> Delta | None:
-    """Commit a few events of the stg table's topic, which end at a cut. As `ingest.driver.ingest`."""
+    """Commit a few events of the stg table's topic, which end at a cut. As `ingest.driver.ingest`.
+
+    A TRUNCATE is about all rows of the table, which may be too many for the driver.
+    """
     if table.store.cold:
         compact(sessions.large, table, run_id=run_id)
+    if any(event.truncates for event in events):
+        done = table.store.commit.offsets
+        fresh = [e for e in events if not covers(done, e.topic, e.partition, e.offset)]
+        frame = local(sessions.large, of_events(fresh), RAW)
+        return ingest_frame(sessions.large, table, frame, end, dead_letters, run_id=run_id, batch=batch).delta
     return ingest(sessions.flow, table, events, end, dead_letters, run_id=run_id, batch=batch)
 
 

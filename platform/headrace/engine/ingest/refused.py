@@ -6,14 +6,14 @@ from headrace.engine.table.table import StgTable
 from headrace.errors import NeedsResync
 
 
-def truncated(table: StgTable) -> NeedsResync:
-    return NeedsResync(
-        f"`{table.name}`: the source table was truncated. Next: `headrace resync {table.name}`"
-    )
+def lost_input(table: StgTable, why: str) -> NeedsResync:
+    """Events that the table needs are not to be had any more."""
+    return NeedsResync(f"`{table.name}`: {why}. Next: `headrace resync {table.name}`")
 
 
 def unsent(table: StgTable, column: str) -> NeedsResync:
+    """An update lacks a value that the row keeps."""
     return NeedsResync(
-        f"`{table.name}`: column `{column}` was not sent because it did not change. Next: ALTER "
-        f"TABLE {table.spec.source} REPLICA IDENTITY FULL, then `headrace resume {table.name}`"
+        f"`{table.name}`: column `{column}` was not sent because it did not change. Next: `headrace resync "
+        f"{table.name}`, and for those to come ALTER TABLE {table.spec.source} REPLICA IDENTITY FULL"
     )

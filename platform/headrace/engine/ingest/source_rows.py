@@ -17,7 +17,7 @@ from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.spark.query import run
 from headrace.engine.table.table import StgTable
 from headrace.sources.bulk.staging import stage
-from headrace.sources.envelope import Event
+from headrace.sources.envelope import TRUNCATE, Event
 from headrace.sources.postgres import Position, Seen, SourceSchema
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.frames import local
@@ -49,7 +49,10 @@ def source_rows(
     try:
         stage(position, table.source, arrow_schema(table.source.typed), directory / "rows.parquet")
         rows = spark.read.parquet(str(directory))
-        if later := last_unseen(cut.events.get(table.topic, ()), position.seen):
+        unseen = unseen_events(cut.events.get(table.topic, ()), position.seen)
+        if any(event.truncates for event in unseen):
+            rows = rows.limit(0)
+        if later := last_images(unseen):
             rows = _overlaid(spark, rows, later, table.source)
         found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
         yield in_range(found, table, labels)
@@ -57,17 +60,32 @@ def source_rows(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def last_unseen(events: Iterable[Event], seen: Seen) -> list[Event]:
-    """The last event of each key whose transaction is not among those seen.
+def unseen_events(events: Iterable[Event], seen: Seen) -> list[Event]:
+    """Those whose transaction is not among those seen, in the source's order.
 
     Args:
         events: of one topic. What cannot be applied is left out, as in the table; so are the rows of
             Debezium's snapshots, which are no transactions of the source.
     """
+
+    def counts(event: Event) -> bool:
+        applied = not event.is_tombstone and event.op in ("c", "u", "d", TRUNCATE) and event.fault() is None
+        return applied and event.xid is not None and not seen.has(event.xid)
+
+    return sorted(filter(counts, events), key=lambda e: (e.lsn, e.offset))
+
+
+def last_images(events: Iterable[Event]) -> list[Event]:
+    """The last event of each key since the last truncation.
+
+    Args:
+        events: in the source's order.
+    """
     last: dict[str | None, Event] = {}
-    for event in sorted(events, key=lambda e: (e.lsn, e.offset)):
-        applied = not event.is_tombstone and event.op in ("c", "u", "d") and event.fault() is None
-        if applied and event.xid is not None and not seen.has(event.xid):
+    for event in events:
+        if event.truncates:
+            last.clear()
+        else:
             last[event.key] = event
     return list(last.values())
 

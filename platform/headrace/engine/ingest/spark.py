@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.images import decode
 from headrace.engine.ingest.offsets import parse
-from headrace.engine.ingest.refused import truncated, unsent
+from headrace.engine.ingest.refused import unsent
 from headrace.engine.refresh.constraints import check_violations, gathered
 from headrace.engine.rows.cells import semi_join_frame
 from headrace.engine.rows.diff import count_kinds, diff_frame
@@ -21,7 +21,7 @@ from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import LAST_READ, fault_sql, sequence
+from headrace.sources.envelope import LAST_READ, TRUNCATE, fault_sql, sequence
 from headrace.sources.types import unsent_sql
 from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets, merge_offsets
@@ -58,7 +58,7 @@ def ingest_frame(
     Args:
         messages: Kafka records of the table's topic from its frontier on.
     Raises:
-        NeedsResync: the source table was truncated, or a value was not sent.
+        NeedsResync: a value was not sent.
     """
     with table.store.writing, Persisted() as persist:
         events = persist(_decoded(table, messages))  # the one pass over Kafka and its JSON
@@ -75,7 +75,7 @@ def _decoded(table: StgTable, messages: DataFrame) -> DataFrame:
     )
     typed = decode(checked, table.source, "_json")
     columns = list(table.source.names)
-    fault = "coalesce(_refused, CASE WHEN op <> 't' THEN _bad END)"
+    fault = f"coalesce(_refused, CASE WHEN op <> '{TRUNCATE}' THEN _bad END)"
     return typed.selectExpr(
         *_META,
         f"{fault} AS _fault",
@@ -99,10 +99,12 @@ def _ingest(
 ) -> Loaded:
     schema, head = table.store.schema, table.store.commit
     summary = _summary(events)
-    if summary["truncates"]:
-        raise truncated(table)
     letters = _letters(table, events) if summary["faults"] else []
-    good = events.where("NOT _tombstone AND _fault IS NULL")
+    good = events.where(VALID)
+    truncated: str | None = None  # every row with an older sequence is gone
+    if summary["truncates"]:
+        at = summary["truncated_at"]
+        truncated, good = sequence(head.generation, at), persist(_before_truncation(good, at))
     live, count = good, summary["valid"]  # those that come after what the table has
     if head.version > 0 and not follows(summary, head):
         sequenced = good.withColumn(SEQUENCE, _sequence_of(head.generation))
@@ -122,7 +124,9 @@ def _ingest(
         rows = rows.join(sequences, list(schema.key))
     loading = summary["reads"] > 0 and not summary["lasts"]
     at_hand: pa.Table | None = None
-    deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE) if summary["deletes"] else None
+    cleared = 0
+    buries = summary["deletes"] or truncated is not None
+    deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE) if buries else None
     if head.version == 0 and summary["valid"] <= table.limits.rows:
         checked = with_violations(rows, table.spec).toArrow()
         check_violations(checked, table)
@@ -139,8 +143,10 @@ def _ingest(
             changes = persist(diff_frame(None, rows, schema))
         else:
             old = table.store.frame(spark)
-            upsert = deleted is None and not drops_rows(table.spec)
-            if not upsert:
+            upsert = deleted is None and truncated is None and not drops_rows(table.spec)
+            if truncated is not None:
+                old, sequences, cleared = _truncated(old, sequences, truncated, schema.key)
+            elif not upsert:
                 old = semi_join_frame(old, schema.key, newer.select(*schema.key), null_safe=False)
             changes = diff_frame(old, rows, schema, upsert=upsert)
             changes = persist(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
@@ -148,7 +154,7 @@ def _ingest(
                 deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
         counts = count_kinds(changes)
         found = gathered(changes, table, sum(counts.values()))
-        accounting = account(summary, counts, keys=keys, live=count)
+        accounting = account(summary, counts, keys=keys, live=count, truncated=cleared)
         commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
         dead_letters.add(letters)
         table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
@@ -188,11 +194,15 @@ def next_commit(
         offsets=merge_offsets(head.offsets, offsets),
         template=table.template,
         batch=batch,
+        origin=table.run.origin_after(head),
         high=max(head.high, sequence(head.generation, summary["lsn"])),
         source_ms=max(head.source_ms, summary["source_ms"]),
         accounting=accounting.model_dump(),
     )
 
+
+VALID = f"NOT _tombstone AND _fault IS NULL AND op <> '{TRUNCATE}'"
+"""Of decoded messages: those of a row."""
 
 _META = ("topic", "partition", "offset", "key", "op", "lsn", "source_ms", "snapshot")
 
@@ -201,6 +211,41 @@ def _sequence_of(generation: int) -> Column:
     from pyspark.sql import functions as F
 
     return F.expr(f"concat('{generation:04X}', lpad(hex(lsn), 16, '0'))")
+
+
+def _before_truncation(events: DataFrame, lsn: int) -> DataFrame:
+    """Events of rows, those before the truncation turned into the deletes that it was for them."""
+    from pyspark.sql import functions as F
+
+    before = F.col("lsn") < lsn
+    changed = {
+        "op": F.when(before, F.lit("d")).otherwise(F.col("op")),
+        "_unsent": F.when(~before, F.col("_unsent")),
+        "lsn": F.greatest(F.col("lsn"), F.lit(lsn)),
+    }
+    return events.select(*[changed[c].alias(c) if c in changed else F.col(f"`{c}`") for c in events.columns])
+
+
+def _truncated(
+    held: DataFrame, sequences: DataFrame, truncated: str, key: tuple[str, ...]
+) -> tuple[DataFrame, DataFrame, int]:
+    """What a batch with a truncation is compared with.
+
+    Args:
+        held: all rows of the table.
+        sequences: of the batch's events, by key.
+        truncated: the sequence of the truncation: what came before it is gone.
+    Returns:
+        The rows that are gone or that the batch has events of, the sequences with those of rows that are gone
+        without an event, and how many rows that are.
+    """
+    from pyspark.sql import functions as F
+
+    keys = sequences.select(*key)
+    gone = held.where(F.col(SEQUENCE) < truncated).join(keys, list(key), "left_anti")
+    cleared = gone.select(*key, F.lit(truncated).alias(SEQUENCE))
+    about = semi_join_frame(held, key, keys, null_safe=False)
+    return about.unionByName(gone), sequences.unionByName(cleared), gone.count()
 
 
 def _last_events(events: DataFrame) -> DataFrame:
@@ -223,20 +268,40 @@ def topic_rows(
 
     Args:
         persist: must last as long as the rows are read.
-        loaded: the table's rows before the topic's first event, where a bulk snapshot brought them.
+        loaded: the table's rows before the first of the messages, stored columns.
     """
     columns = list(table.source.names)
     # Unpersisted, Spark would push the tests for faults below the columns that they read, and parse the JSON
     # of a message again for each time that they name one. What nobody reads here is not computed for it.
     read = ("key", "op", "lsn", "offset", "_tombstone", "_fault", *(f"`{c}`" for c in columns))
     events = persist(_decoded(table, messages).select(*read))
-    newest = _last_events(events.where("NOT _tombstone AND _fault IS NULL"))
+    newest = _last_events(events.where(VALID))
+    if (at := _truncated_at(events)) is not None:
+        newest, loaded = newest.where(f"lsn > {at}"), None
+    if loaded is not None:  # a connector that was killed sends again what they have in them
+        newest = _later(newest, loaded, table)
     rows = run(spark, table.spec, [newest.where("op <> 'd'").select(*columns)])
     rows = rows.select(*table.store.schema.names)
     if loaded is None:
         return rows
     untouched = loaded.join(newest.select(*table.store.schema.key), list(table.store.schema.key), "left_anti")
     return rows.unionByName(untouched.select(*rows.columns))
+
+
+def _later(newest: DataFrame, held: DataFrame, table: StgTable) -> DataFrame:
+    """The events that come after the held rows of their keys."""
+    from pyspark.sql import functions as F
+
+    key, generation = list(table.store.schema.key), table.store.commit.generation
+    had = held.select(*key, F.col(SEQUENCE).alias("_had"))
+    joined = newest.withColumn(SEQUENCE, _sequence_of(generation)).join(had, key, "left")
+    return joined.where(f"_had IS NULL OR {SEQUENCE} > _had").drop("_had", SEQUENCE)
+
+
+def _truncated_at(events: DataFrame) -> int | None:
+    """The LSN of the last truncation among decoded messages."""
+    found = events.where(f"op = '{TRUNCATE}' AND NOT _tombstone").selectExpr("max(lsn)").collect()
+    return found[0][0] if found else None
 
 
 def _newer(spark: SparkSession, table: StgTable, events: DataFrame) -> DataFrame:
@@ -273,37 +338,44 @@ def _summary(events: DataFrame) -> dict[str, int]:
     row = events.selectExpr(
         "count(*) AS events",
         "count_if(_tombstone) AS tombstones",
-        "count_if(op = 't') AS truncates",
+        f"count_if(op = '{TRUNCATE}') AS truncates",
+        f"coalesce(max(lsn) FILTER (WHERE op = '{TRUNCATE}'), 0) AS truncated_at",
         "count_if(_fault IS NOT NULL) AS faults",
-        "count_if(NOT _tombstone AND _fault IS NULL) AS valid",
-        "count(DISTINCT CASE WHEN NOT _tombstone AND _fault IS NULL THEN key END) AS keys",
+        f"count_if({VALID}) AS valid",
+        f"count(DISTINCT CASE WHEN {VALID} THEN key END) AS keys",
         "count(_unsent) AS unsent",
         "count_if(op = 'r') AS reads",
         "count_if(op = 'd' AND _fault IS NULL) AS deletes",
         f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",
         "coalesce(max(lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
-        "coalesce(min(lsn) FILTER (WHERE NOT _tombstone AND _fault IS NULL), 0) AS first_lsn",
+        f"coalesce(min(lsn) FILTER (WHERE {VALID}), 0) AS first_lsn",
         "coalesce(max(source_ms), 0) AS source_ms",
     ).collect()[0]
     return {name: int(row[name]) for name in row.asDict()}
 
 
-def account(summary: dict[str, int], counts: dict[str, int], *, keys: int, live: int) -> Accounting:
+def account(
+    summary: dict[str, int], counts: dict[str, int], *, keys: int, live: int, truncated: int = 0
+) -> Accounting:
     """What came of the events.
 
     Args:
         live: events that come after what the table has; `keys`: whose they are.
+        truncated: rows that are gone without an event of theirs.
     """
-    changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0)
-    valid = summary["events"] - summary["tombstones"] - summary["faults"]
+    changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0) - truncated
+    truncates = summary.get("truncates", 0)
+    valid = summary["events"] - summary["tombstones"] - summary["faults"] - truncates
     return Accounting(
         events=summary["events"],
         inserted=counts.get(INSERT, 0),
         updated=counts.get(UPDATE_AFTER, 0),
-        deleted=counts.get(DELETE, 0),
+        deleted=counts.get(DELETE, 0) - truncated,
         folded=live - keys,
         unchanged=keys - changed,
         duplicate=valid - live,
         tombstones=summary["tombstones"],
         quarantined=summary["faults"],
+        truncates=truncates,
+        truncated=truncated,
     )

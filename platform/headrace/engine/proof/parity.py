@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.engine.ingest.offsets import read, size
 from headrace.engine.ingest.spark import topic_rows
+from headrace.engine.proof.topic_base import topic_base
 from headrace.engine.rows.batch_rows import batch_rows, in_range
 from headrace.engine.rows.differences import Counted, counted, differences, multiplicities
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import tests_rows
 from headrace.engine.table.offline_bound import unwritten
 from headrace.engine.table.table import Registry, StgTable, Table
-from headrace.errors import NeedsResync
 from headrace.results import DifferingRow, ParityResult
 from headrace.sources.messages import RAW, read_once
 from headrace.sources.topics import Topics
@@ -116,32 +116,33 @@ def verify_topic(
     topics: Topics,
     labels: LabelRange | None = None,
 ) -> ParityResult:
-    """A stg table against its SQL over its whole topic up to the frontier that its commit recorded.
+    """A stg table against its SQL over its topic up to the frontier that its commit recorded.
 
     Rows that came past the topic stand before it: those of a bulk snapshot, or of a table that began again.
+    Where Kafka no longer holds the topic from there, an earlier version of the table itself does, the oldest
+    that the topic still follows.
 
     Raises:
-        NeedsResync: Kafka no longer holds the topic from its beginning, or retention the snapshot's rows.
+        NeedsResync: there is none, or retention has removed the rows.
     """
     table.store.reread()
     commit, topic = table.store.commit, table.topic
-    begin = topics.starting(commit.loaded_at, [topic])
-    if not commit.loaded_at and any(offset for offset in begin[topic].values()):
-        raise NeedsResync(
-            f"topic `{topic}` no longer begins at offset 0, so `{table.name}` cannot be computed from it. "
-            "The comparison with the source still holds"
-        )
-    end = {topic: commit.offsets.get(topic, begin[topic])}
+    base = topic_base(table, topics.bounds([topic]))
+    begin, end = base.offsets, {topic: commit.offsets.get(topic, base.offsets[topic])}
     if size(begin, end) <= table.limits.small:  # consumers of Spark's tasks take a second to start
         messages = local(spark, read_once(bootstrap, begin, end), RAW)
     else:
         messages = read(spark, bootstrap, begin, end)
-    loaded = table.store.loaded_rows(spark) if commit.loaded else None
+    before = None
+    if base.version:
+        store = table.store
+        before = store.loaded_rows(spark) if base.first else store.frame(spark, version=base.version)
     with Persisted() as persist:
-        expected = in_range(topic_rows(spark, table, messages, persist, loaded), table, labels)
-        return compare(
+        expected = in_range(topic_rows(spark, table, messages, persist, before), table, labels)
+        result = compare(
             spark, table, commit.version, expected, labels=labels, against="batch", frontier=commit.frontier
         )
+    return result.model_copy(update={"since": 0 if base.first else base.version})
 
 
 def verify_batch(

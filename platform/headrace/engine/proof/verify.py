@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.engine.backfill.backfill import backfill
+from headrace.engine.backfill.reread import Reread
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.ingest.cuts import Cut, CutMissed
+from headrace.engine.ingest.origins import Origins
 from headrace.engine.ingest.source_rows import source_rows
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
@@ -24,6 +26,7 @@ from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
+from headrace.sources.envelope import sequence
 from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange
@@ -51,6 +54,7 @@ class Proof:
     flows: list[Flow]
     dsn: Callable[[str], str]
     topics: Topics
+    origins: Origins
     bootstrap: str
     scratch: Path
     run_id: str
@@ -225,22 +229,43 @@ class Proof:
             progress=progress,
         )
 
+    def against_source(self, table: StgTable) -> ParityResult:
+        """A stg table, which may rest, against its source at a new position."""
+        [result] = self._against_source([table], None, Progress(), 0, 1).values()
+        return result
+
     def _refresh_from_source(
         self, table: StgTable, labels: LabelRange | None, progress: Progress
     ) -> RefreshResult:
         """Backfill of a stg table: its range is read again from the source, at a known position.
 
-        A table with another text than its rows rests: all of it is read, and it goes on after that position.
+        Of a table that rests all is read, and it goes on after that position.
         """
         flow = flow_of(self.flows, table.name)
         assert flow is not None, "a stg table is in one, running or not"
-        renewed = table.store.commit.template != table.template
-        if table.name not in flow.active and not renewed:
+        if table.name not in flow.active and labels is not None:
             raise TerminalError(
-                f"`{table.name}` does not run, so no position of the source can be fixed. "
-                f"Next: `headrace resume {table.name}`"
+                f"`{table.name}` does not run, so a part of it cannot be read again alone. "
+                f"Next: `headrace resync {table.name}` reads all of it"
             )
-        topic = table.topic
+        if table.name not in flow.active:
+            source = table.source.table.source
+            reading = [t for t in flow.tables if is_stg(t) and t.source.table.source == source]
+            if self.origins.renew(table, reading):
+                progress.report(f"{table.name}: its source's replication slot was made anew")
+                flow.look_at_sources()
+            self.origins.adopt(table)
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._read_again(flow, table, labels, progress)
+            except CutMissed:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _read_again(
+        self, flow: Flow, table: StgTable, labels: LabelRange | None, progress: Progress
+    ) -> RefreshResult:
         with (
             self._cut(flow, [table]) as (at, cut),
             source_rows(self.sessions.batch, table, at, cut, self.scratch, labels) as expected,
@@ -252,7 +277,23 @@ class Proof:
                 labels,
                 expected=expected,
                 version=cut.versions[table.name],
-                offsets={topic: cut.offsets[topic]} if renewed else None,
+                reread=_reread(table, at, cut, rests=table.name not in flow.active),
                 run_id=self.run_id,
                 progress=progress,
             )
+
+
+def _reread(table: StgTable, at: Position, cut: Cut, *, rests: bool) -> Reread:
+    head = table.store.commit
+    # A source whose log is behind what was applied is another one than it was: an older copy of it.
+    back = sequence(head.generation, at.lsn) < head.high
+    generation = head.generation + (rests and back)
+    renewed = head.template != table.template
+    return Reread(
+        sequence=sequence(generation, at.floor),
+        high=sequence(generation, at.lsn),
+        offsets={table.topic: cut.offsets[table.topic]} if rests else {},
+        generation=generation,
+        origin=table.run.origin_after(head),
+        lost=not renewed,
+    )

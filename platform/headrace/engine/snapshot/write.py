@@ -198,6 +198,7 @@ def _commit(target: Target, cut: Cut, accounting: Accounting) -> Commit:
         cut.run_id,
         offsets=merge_offsets(head.offsets, cut.offsets),
         template=table.template,
+        origin=table.run.origin_after(head),
         high=max(head.high, cut.sequence(table)),
         source_ms=int(time.time() * 1000),
         accounting=accounting.model_dump(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ from headrace.engine.read.views import Views
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table import immutable
 from headrace.engine.table.offline_bound import offline
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TerminalError
 from headrace.planner.policy.apply import ApplyStep, RunningTable, Shape, WantedTable, plan_apply
 from headrace.planner.policy.changes import ChangeKind
@@ -43,7 +43,8 @@ def plan(
         files: the declarations as they stand in files.
     """
     running = {name: _running(table) for name, table in registry.tables.items()}
-    declared = [_wanted(table, new=table.name not in running) for table in wanted]
+    read = {t.source.table.source for t in registry if is_stg(t) and t.store.version}
+    declared = [_wanted(table, new=table.name not in running, read=read) for table in wanted]
     return plan_apply(running, declared, deployed, files)
 
 
@@ -60,13 +61,18 @@ def _running(table: Table) -> RunningTable:
     )
 
 
-def _wanted(table: Table, *, new: bool) -> WantedTable:
+def _wanted(table: Table, *, new: bool, read: Set[str]) -> WantedTable:
+    """
+    Args:
+        read: sources that tables have rows of.
+    """
     return WantedTable(
         name=table.name,
         template=table.template,
         shape=_shape(table),
         offline=offline(table),
         left_behind=new and latest(table.store.changelog.path) is not None,
+        joins=new and is_stg(table) and table.source.table.source in read,
     )
 
 
@@ -78,7 +84,7 @@ def _shape(table: Table) -> Shape:
 def _opened(table: Table, step: ApplyStep) -> Table:
     immutable.create(table)
     table.store.open()
-    table.reshaped = step.reshaped
+    table.reshaped = step.reshaped or step.joins  # its first version is all of its rows
     return table
 
 

@@ -11,6 +11,7 @@ from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest.gate import gate_of
+from headrace.engine.ingest.origins import Origins
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.immutable import create
 from headrace.engine.table.table import Registry, Table
@@ -68,6 +69,7 @@ def flow_maker(
     *,
     sessions: Sessions,
     topics: Topics,
+    origins: Origins,
     dead_letters: DeadLetters,
     on_failure: Callable[[Table, Exception], None],
 ) -> Callable[[FlowPlan], Flow]:
@@ -88,6 +90,7 @@ def flow_maker(
             micro_batch,
             sessions=sessions,
             topics=topics,
+            origins=origins,
             bootstrap=bootstrap,
             directory=settings.state / "checkpoints",
             max_offsets=settings.max_offsets_per_trigger,

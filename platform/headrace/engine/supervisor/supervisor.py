@@ -24,7 +24,7 @@ from headrace.engine.supervisor.failures import Failures, text
 from headrace.engine.supervisor.schedule import Refreshes, outdated
 from headrace.engine.table.immutable import follow_declared
 from headrace.engine.table.table import Registry, Table
-from headrace.errors import HeadraceError, NeedsResync, TerminalError
+from headrace.errors import HeadraceError, TerminalError
 from headrace.locks import OrderedLock, Rank
 from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
@@ -38,6 +38,9 @@ TICK = 0.5
 
 MAINTENANCE_SECONDS = 30.0
 """Seconds between two looks at the tables' files and logs."""
+
+SOURCES_SECONDS = 10.0
+"""Seconds between two looks at what the stg tables read."""
 
 RETENTION_SECONDS = 3600.0
 """Seconds between two runs of retention over a table."""
@@ -111,7 +114,15 @@ class Supervisor:
         with self.arranging:  # the server answers by now: no table is suspended while its flow starts
             for flow in self.flows:
                 self._start_flow(flow)
-        for target in (self._watch, self._compact, self._schedule, self._maintain, self._follow_calendars):
+        loops = (
+            self._watch,
+            self._watch_sources,
+            self._compact,
+            self._schedule,
+            self._maintain,
+            self._follow_calendars,
+        )
+        for target in loops:
             thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -243,17 +254,14 @@ class Supervisor:
                 running.append(table)
         try:
             flow.start(t.name for t in running)
-        except NeedsResync as error:
-            for table in running:
-                self.catalog.observe(table.name, "NEEDS RESYNC", str(error))
-            return
         except Exception as error:
             log.warning("flow %s does not start: %s", flow.name, text(error))
             self.failures.retry(flow.name)
             return
         self.failures.forget(flow.name)
         for table in running:
-            self.catalog.observe(table.name, "RUNNING")
+            if table.name in flow.active:
+                self.catalog.observe(table.name, "RUNNING")
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK):
@@ -265,6 +273,14 @@ class Supervisor:
                         log.exception("flow %s", flow.name)
                 self.watch.look(self.flows)
             follow_declared(self.registry, run_id="declared")
+
+    def _watch_sources(self) -> None:
+        while not self._stop.wait(SOURCES_SECONDS):
+            for flow in list(self.flows):
+                try:
+                    flow.look_at_sources()
+                except Exception as error:
+                    log.warning("the sources of flow %s: %s", flow.name, text(error))
 
     def _reconcile(self, flow: Flow) -> None:
         failure = flow.failure()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.engine.spark.prepared import Queries
 from headrace.percentile import percentile
+from headrace.sources.origin import Origin
 from headrace.store.record.commits import Commit
 from headrace.store.record.decision import Decision
 
@@ -37,6 +39,13 @@ class TableRun:
 
     latencies: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATENCIES))
     """When the newest commits were made, by the monotonic clock, and their latencies."""
+
+    origin: Origin | None = None
+    """Where a stg table's events come from, as it was seen last."""
+
+    def origin_after(self, head: Commit) -> dict[str, Any]:
+        """What the next commit of a stg table says of where its events come from."""
+        return head.origin if self.origin is None else self.origin.record()
 
     def seen(self, commit: Commit) -> None:
         """Note how fresh a commit just made is."""

@@ -12,6 +12,7 @@ from headrace.engine.flow.arrangement import Arrangement
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.flow.publication import Publication
 from headrace.engine.flow.rejoin import CatchUp
+from headrace.engine.ingest.origins import Origins
 from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.run_modes import offline_writer, partition_completion
 from headrace.engine.proof.verify import Proof
@@ -112,12 +113,20 @@ def build(
     """
     open_tables(registry, catalog)
     failures, admission = Failures(catalog), Admission(registry, catalog)
+    origins = Origins(
+        topics,
+        deployment.dsn,
+        lambda source: deployment.files.connectors[source],
+        settings.connect_rest,
+        settings.state,
+    )
     make = flow_maker(
         project,
         registry,
         settings,
         sessions=sessions,
         topics=topics,
+        origins=origins,
         dead_letters=dead_letters,
         on_failure=failures.failed,
     )
@@ -131,6 +140,7 @@ def build(
         flows,
         deployment.dsn,
         topics,
+        origins,
         settings.kafka_bootstrap,
         settings.state / "scratch",
         run_id,
@@ -145,7 +155,7 @@ def build(
         catalog,
         sessions,
         views,
-        CatchUp(sessions, topics, dead_letters, settings.kafka_bootstrap),
+        CatchUp(sessions, topics, origins, dead_letters, settings.kafka_bootstrap),
         admission,
         failures,
         recomputing.advance,

@@ -15,6 +15,7 @@ from headrace.engine.statements.apply import Apply
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.cascade import Cascade
 from headrace.engine.statements.immutable import Bounds
+from headrace.engine.statements.resync import Resync
 from headrace.engine.statements.rewind_supervised import supervised
 from headrace.engine.table import immutable
 from headrace.engine.table.offline_bound import offline
@@ -36,6 +37,7 @@ from headrace.results import (
     LoadResult,
     ParityResult,
     RefreshResult,
+    ResyncResult,
     RewindResult,
     TableStatus,
     WorkflowStatus,
@@ -255,6 +257,14 @@ class Warehouse:
         with self._cancellable(progress):
             work = supervised(engine.supervisor, engine.topics, engine.run_id)
             return work.run(found, to, cascade=cascade, dry_run=dry_run, progress=progress)
+
+    def resync(self, table: str, *, dry_run: bool, progress: Progress) -> ResyncResult:
+        """All of the table anew from what it reads, or what that would change; then it goes on from there."""
+        engine, found = self._engine(), self._table(table)
+        engine.loads.refuse()
+        work = Resync(engine.proof, lambda which, said: engine.refresh(which, None, said))
+        with self._cancellable(progress, urgent=not dry_run):
+            return work.run(found, progress, dry_run=dry_run)
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""

@@ -42,6 +42,8 @@ class WantedTable:
     Args:
         offline: whether the batch alone is to write it.
         left_behind: whether files of a removed table of its name are there.
+        joins: whether it is a stg table whose source others have read already: its topic need not hold the
+            rows that were there before, so they are read from the source.
     """
 
     name: TableName
@@ -49,19 +51,26 @@ class WantedTable:
     shape: Shape
     offline: bool = False
     left_behind: bool = False
+    joins: bool = False
 
 
 @dataclass(frozen=True)
 class ApplyStep:
-    """One table's change, and whether it begins again: with other columns, another key or partition."""
+    """One table's change.
+
+    Args:
+        reshaped: whether it begins again: with other columns, another key or partition.
+        joins: whether it is a new stg table whose rows are read from the source.
+    """
 
     change: TableChange
     reshaped: bool = False
+    joins: bool = False
 
     @property
     def renews(self) -> bool:
         """Whether the table's rows are computed anew."""
-        return self.reshaped or self.change.kind in (ChangeKind.LOGIC, ChangeKind.RECOMPUTED)
+        return self.reshaped or self.joins or self.change.kind in (ChangeKind.LOGIC, ChangeKind.RECOMPUTED)
 
     def __str__(self) -> str:
         change = self.change
@@ -108,7 +117,7 @@ def _step(
 ) -> ApplyStep | None:
     spec = files.tables[new.name]
     if old is None:  # nobody knows the shape of what a removed table of its name has left
-        return ApplyStep(TableChange(new.name, ChangeKind.ADDED), new.left_behind)
+        return ApplyStep(TableChange(new.name, ChangeKind.ADDED), new.left_behind, new.joins)
     change = change_of(deployed.get(new.name, old.spec), spec, files)
     if old.made_by != new.template:
         # A `*`, or a type of an upstream, changes columns without a word of the text.

@@ -45,6 +45,7 @@ class Commit:
         run_id: one run of the writing process.
         generation: counts resyncs; sequences of a later one win.
         batch: micro-batch id of the flow, -1 elsewhere.
+        origin: what `offsets` and `high` count in, stg only; see `sources.origin.Origin`.
         high: highest source sequence ever applied (stg only).
         source_ms: commit time at the source of the newest event applied, milliseconds since 1970.
         watermark_ms: time at the source up to which everything is in the table, milliseconds since 1970, as
@@ -72,6 +73,7 @@ class Commit:
     template: str = ""
     run_id: str = ""
     generation: int = 0
+    origin: dict[str, Any] = field(default_factory=dict)
     batch: int = -1
     high: str = ""
     source_ms: int = 0
@@ -91,7 +93,8 @@ class Commit:
     def next(self, mode: CommitMode, run_id: str, **what: Any) -> Commit:
         """The record of the version after this one.
 
-        What the table is stays: frontier, template, bounds, generation. What one commit did begins empty.
+        What the table is stays: frontier, template, bounds, generation, origin. What one commit did begins
+        empty.
 
         Args:
             what: other fields that differ.

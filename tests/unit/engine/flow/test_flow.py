@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -90,7 +90,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     """`world(*tables, max_offsets=…)`: a flow that has not started, whose topics begin at offset 0."""
     made: list[World] = []
 
-    def make(*tables: Any, max_offsets: int = 1, upstreams: Any = lambda table: {}) -> World:
+    def make(
+        *tables: Any,
+        max_offsets: int = 1,
+        upstreams: Any = lambda table: {},
+        bounds: Any = MappingProxyType({0: (0, 0)}),
+        on_failure: Any = None,
+        replaced: Any = MappingProxyType({}),
+    ) -> World:
         registry = cast("Any", SimpleNamespace(upstreams=upstreams, behind=lambda table: 1, limits=Limits()))
         spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
         waits = SimpleNamespace(wait=lambda seconds: None)
@@ -99,13 +106,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             "Any",
             SimpleNamespace(
                 ensure=lambda names: None,
-                starting=lambda frontier, names: {ORDERS: {0: 0}},
-                ends=lambda names: {},
+                bounds=lambda names: {ORDERS: dict(bounds)},
             ),
         )
-        advancing = FlowTables(
-            "f", list(tables), sessions=sessions, registry=registry, on_failure=cast("Any", None)
-        )
+        advancing = FlowTables("f", list(tables), sessions=sessions, registry=registry, on_failure=on_failure)
         gate = Held()
         batch = MicroBatch(
             advancing,
@@ -119,6 +123,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             batch,
             sessions=sessions,
             topics=topics,
+            origins=cast("Any", SimpleNamespace(look=lambda tables: replaced)),
             bootstrap="127.0.0.1:1",
             directory=tmp_path,
             max_offsets=max_offsets,
@@ -136,10 +141,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             pass
 
 
-def stg() -> Any:
-    commit = SimpleNamespace(offsets={})
+def stg(offset: int | None = None, name: str = "stg.orders") -> Any:
+    commit = SimpleNamespace(offsets={} if offset is None else {ORDERS: {0: offset}})
     return SimpleNamespace(
-        name="stg.orders",
+        name=name,
         freshness=timedelta(seconds=10),
         spec=SimpleNamespace(source=ORDERS_TABLE, freshness=timedelta(seconds=10)),
         source=SimpleNamespace(table=ORDERS_TABLE),
@@ -171,6 +176,51 @@ def ingested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         micro_batch, "ingest_events", lambda *args, **_: found.extend(e.offset for e in args[3])
     )
     return found
+
+
+def test_a_table_whose_topic_was_replaced_leaves_whatever_the_offsets_say(world: Made) -> None:
+    left: list[str] = []
+    replaced: dict[str, str] = {}
+    made = world(
+        stg(5), on_failure=lambda table, error: left.append(str(error)), bounds={0: (0, 9)}, replaced=replaced
+    )
+    flow = made.start("stg.orders")
+    assert flow.active == {"stg.orders"}
+    flow.look_at_sources()
+    assert left == []
+    replaced["stg.orders"] = "its topic was made anew"
+    flow.look_at_sources()
+    flow.look_at_sources()
+    assert left == ["`stg.orders`: its topic was made anew. Next: `headrace resync stg.orders`"]
+    assert flow.active == set()
+    flow.stop()
+    assert made.start("stg.orders").active == set()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "lost", "begins"),
+    [
+        ((5, 9), [], 5),
+        ((None, 9), ["stg.orders"], 9),  # it has read nothing yet, and the topic's beginning is gone
+        ((2, 9), ["stg.orders"], 9),
+        ((2, 99), ["stg.orders", "stg.again"], 12),  # for who comes back only what is to come counts
+    ],
+)
+def test_a_table_whose_next_events_are_gone_leaves_at_the_start_and_the_flow_goes_on(
+    world: Made, offsets: tuple[int | None, int], lost: list[str], begins: int
+) -> None:
+    tables = [stg(offsets[0]), stg(offsets[1], "stg.again")]
+    left: list[tuple[str, str]] = []
+    made = world(
+        *tables,
+        bounds={0: (3, 12)},
+        on_failure=lambda table, error: left.append((table.name, str(error))),
+    )
+    flow = made.start(*(table.name for table in tables))
+    assert [name for name, _ in left] == lost
+    assert all(f"Next: `headrace resync {name}`" in says for name, says in left)
+    assert flow.active == {table.name for table in tables} - set(lost)
+    assert flow.position == {ORDERS: {0: begins}}
 
 
 def test_what_the_gate_lost_patience_with_is_applied_without_a_micro_batch(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.engine.ingest.cuts import Cut, CutMissed, Cuts
-from headrace.engine.ingest.source_rows import last_unseen
+from headrace.engine.ingest.source_rows import last_images, unseen_events
 from headrace.sources.envelope import Event
 from headrace.sources.postgres import MARKER_TABLE, Seen
 from headrace.spec.model import TableName
@@ -21,6 +21,10 @@ def event(offset: int, key: str = "1", op: str = "u", *, xid: int | None = 1, to
     image = json.dumps({"id": key})
     before, after = (image, None) if op == "d" else (None, image)
     return Event(topic, 0, offset, key, op, before, after, offset, 0, None, "{}", xid=xid)
+
+
+def truncation(offset: int, *, xid: int) -> Event:
+    return Event(USERS, 0, offset, None, "t", None, None, offset, 0, None, "{}", xid=xid)
 
 
 def marker(token: str) -> Event:
@@ -64,4 +68,13 @@ def test_of_each_key_the_last_change_counts_that_the_snapshot_lacks() -> None:
         event(7, "of no transaction", xid=None),
         Event(USERS, 0, 8, "emptied", None, None, None, 0, 0, None, None),
     ]
-    assert last_unseen(events, seen) == [event(2, "under way", xid=10), event(5, "later", "d", xid=13)]
+    last = last_images(unseen_events(events, seen))
+    assert last == [event(2, "under way", xid=10), event(5, "later", "d", xid=13)]
+
+
+def test_what_a_truncation_deletes_that_the_snapshot_lacks_is_gone_but_for_what_follows() -> None:
+    seen = Seen.read("10:12:10")
+    events = [event(2, "before", xid=12), event(4, "after", xid=13), truncation(3, xid=12)]
+    unseen = unseen_events(events, seen)
+    assert [e.op for e in unseen] == ["u", "t", "u"]
+    assert last_images(unseen) == [event(4, "after", xid=13)]

@@ -33,10 +33,11 @@ class World:
     wanted: dict[TableName, WantedTable]
 
     def plan(self) -> list[str]:
-        deployed = {name: table.spec for name, table in self.running.items()}
-        return [str(step) for step in self.steps(deployed)]
+        return [str(step) for step in self.steps()]
 
-    def steps(self, deployed: dict[TableName, TableSpec]) -> tuple[ApplyStep, ...]:
+    def steps(self, deployed: dict[TableName, TableSpec] | None = None) -> tuple[ApplyStep, ...]:
+        if deployed is None:
+            deployed = {name: table.spec for name, table in self.running.items()}
         return plan_apply(self.running, list(self.wanted.values()), deployed, self.files)
 
     def edit(self, name: TableName, shape: tuple[str, ...] = SHAPE) -> None:
@@ -91,6 +92,16 @@ def test_what_goes_comes_first_and_what_its_files_left_is_not_gone_on_from(world
     assert world.plan() == ["dws.lower: REMOVED", "dwd.upper: ADDED, begins again"]
     world.wanted[UPPER] = replace(world.wanted[UPPER], left_behind=False)
     assert world.plan() == ["dws.lower: REMOVED", "dwd.upper: ADDED"]
+
+
+def test_the_rows_of_a_table_that_joins_a_source_are_read_there(world: World) -> None:
+    del world.running[UPPER]
+    world.wanted[UPPER] = replace(world.wanted[UPPER], joins=True)
+    [step] = [s for s in world.steps() if s.change.table == UPPER]
+    assert (step.renews, step.reshaped) == (True, False)
+    world.wanted[UPPER] = replace(world.wanted[UPPER], joins=False)
+    [step] = [s for s in world.steps() if s.change.table == UPPER]
+    assert not step.renews
 
 
 def test_a_table_that_is_to_stream_gets_the_partitions_that_the_batch_has_not_written(world: World) -> None:

@@ -1,0 +1,104 @@
+"""Whether stg tables still read what their frontiers count in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.engine.table.table import StgTable
+from headrace.sources.bulk.choice import slot_name
+from headrace.sources.bulk.record import load_record
+from headrace.sources.connect import ConnectClient
+from headrace.sources.origin import Origin, Server, server, went_back
+from headrace.sources.restream import restream, slot_begins
+from headrace.sources.topics import Topics
+from headrace.spec.connector import Connector
+from headrace.spec.model import TableName
+
+
+@dataclass(frozen=True)
+class Origins:
+    """
+    Args:
+        dsn: connection string of a source by its name.
+        connector: its connector, likewise.
+        connect_url: Kafka Connect's REST address.
+        state: the project's state directory.
+    """
+
+    topics: Topics
+    dsn: Callable[[str], str]
+    connector: Callable[[str], Connector]
+    connect_url: str
+    state: Path
+
+    def look(self, tables: Sequence[StgTable]) -> dict[TableName, str]:
+        """Tables that something else was put in front of, each with why. The others note what they read."""
+        found: dict[TableName, str] = {}
+        for table, at, now in self._now(tables):
+            known = Origin.of(table.store.commit.origin)
+            if table.store.version and (why := _wrong(table, known, now, at)) is not None:
+                found[table.name] = why
+            else:
+                table.run.origin = known.completed(now)
+        return found
+
+    def adopt(self, table: StgTable) -> None:
+        """Let a table that rests and is read again count in what is there now."""
+        for _, _, now in self._now([table]):
+            table.run.origin = Origin.of(table.store.commit.origin).completed(now)
+
+    def renew(self, table: StgTable, tables: Sequence[StgTable]) -> bool:
+        """Make the stream of the table's source anew, where it does not go on by itself.
+
+        Args:
+            tables: all that read the source.
+        Returns:
+            Whether it was; then all of them lack what was changed before.
+        """
+        source = table.source.table.source
+        [(_, at, now)] = self._now([table])
+        # A slot that was made anew since a table stopped need not be made for that table once more.
+        back = [t for t in tables if Origin.of(t.store.commit.origin).slot == now.slot]
+        if at is None or not (at.slot or any(_back(t, at) for t in back)):
+            return False
+        captured = [t.source.table for t in tables]
+        with ConnectClient(self.connect_url) as client:
+            restream(self.dsn(source), self.connector(source), captured, client, self.state)
+        return True
+
+    def _now(self, tables: Sequence[StgTable]) -> list[tuple[StgTable, Server | None, Origin]]:
+        ids = self.topics.ids([t.topic for t in tables])
+        sources = {t.source.table.source for t in tables}
+        servers = {source: self._server(source) for source in sources}
+        slots = {source: slot_begins(self.state, source) for source in sources}
+        found: list[tuple[StgTable, Server | None, Origin]] = []
+        for table in tables:
+            source, topic = table.source.table.source, ids.get(table.topic, "")
+            at, slot = servers[source], slots[source]
+            now = Origin(topic=topic, slot=slot)
+            if at is not None:
+                now = Origin(topic, at.system, at.timeline, slot)
+            found.append((table, at, now))
+        return found
+
+    def _server(self, source: str) -> Server | None:
+        """None also while a bulk snapshot makes its slot, perhaps once more."""
+        load = load_record(self.state, source)
+        if load is not None and not load.complete:
+            return None
+        return server(self.dsn(source), slot_name(self.connector(source).config))
+
+
+def _back(table: StgTable, at: Server) -> bool:
+    head = table.store.commit
+    return went_back(head.high, head.generation, at.lsn)
+
+
+def _wrong(table: StgTable, known: Origin, now: Origin, at: Server | None) -> str | None:
+    if (why := known.replaced(now)) is not None or at is None:
+        return why
+    if _back(table, at):
+        return "its source's log stands before what was applied of it: it is an older copy of itself"
+    return at.slot

@@ -1,0 +1,115 @@
+"""What a stg table's frontier counts in: a topic, and the log of a database server.
+
+Offsets and log positions of another topic or another server are numbers like any other. Where one was put in
+the place of the former, going on by them would skip events without a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import psycopg
+
+from headrace.errors import TransientError
+from headrace.sources.postgres import connect
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a table's events come from. What is not known is empty, and then not compared.
+
+    Args:
+        topic: Kafka's id of the topic.
+        system: PostgreSQL's identifier of the database cluster.
+        timeline: of its log: a server that was promoted or recovered to a point in time begins another.
+        slot: where the replication slot begins that headrace made in another's place; 0 for the first one.
+    """
+
+    topic: str = ""
+    system: str = ""
+    timeline: int = 0
+    slot: int = 0
+
+    @classmethod
+    def of(cls, recorded: dict[str, Any]) -> Origin:
+        """As a commit recorded it."""
+        return cls(**{k: v for k, v in recorded.items() if k in cls.__dataclass_fields__})
+
+    def record(self) -> dict[str, Any]:
+        """What is known, for a commit."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def completed(self, now: Origin) -> Origin:
+        """With what is known now."""
+        return replace(self, **now.record())
+
+    def replaced(self, now: Origin) -> str | None:
+        """Why events of `now` do not follow those of this one; None where they do."""
+        was, known = self.record(), now.record()
+        for name, says in _SAYS.items():
+            if name in was and name in known and was[name] != known[name]:
+                return says.format(was=was[name], now=known[name])
+        if now.slot and now.slot != self.slot:
+            return "its source's replication slot was made anew, and what was changed before it came by none"
+        return None
+
+
+_SAYS = {
+    "topic": "its topic was deleted and made anew (id {now}, was {was})",
+    "system": "the source is another database cluster (system identifier {now}, was {was})",
+    "timeline": "the source was promoted or recovered: its log is on timeline {now}, was on {was}",
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A source's server now.
+
+    Args:
+        lsn: where its log stands.
+        slot: what is wrong with the connector's replication slot; None while it is there.
+    """
+
+    system: str
+    timeline: int
+    lsn: int
+    slot: str | None
+
+
+_SERVER = """
+SELECT system_identifier::text,
+    CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END,
+    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0'::pg_lsn,
+    coalesce((SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s), '')
+FROM pg_control_system()
+"""
+
+_SLOT = {
+    "": "the source's replication slot `{slot}` is not there any more",
+    "lost": "the source's replication slot `{slot}` is lost: it has removed changes that were not read",
+}
+
+
+def server(dsn: str, slot: str) -> Server | None:
+    """Ask a source's server; None where it does not answer or does not say.
+
+    Args:
+        slot: the connector's replication slot.
+    """
+    try:
+        with connect(dsn) as connection:
+            [(system, timeline, lsn, status)] = connection.execute(_SERVER, (slot,)).fetchall()
+    except (TransientError, psycopg.Error):
+        return None
+    wrong = _SLOT.get(str(status), "").format(slot=slot) or None
+    return Server(str(system), int(str(timeline) or "0", 16), int(str(lsn)), wrong)
+
+
+def went_back(high: str, generation: int, lsn: int) -> bool:
+    """Whether a log stands before what was applied of it.
+
+    Args:
+        high: the highest sequence applied, as `sources.envelope.sequence` writes it.
+    """
+    return high[:4] == f"{generation:04X}" and lsn < int(high[4:], 16)

@@ -1,0 +1,47 @@
+"""Events as the messages that Debezium writes, and large micro-batches of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from harness import Harness
+
+from headrace.engine.ingest.spark import Loaded, ingest_frame
+from headrace.engine.table.table import Table
+from headrace.sources.envelope import Event
+from headrace.sources.messages import RAW
+from headrace.store.frames import local
+
+
+def message(event: Event) -> tuple[Any, ...]:
+    """As Debezium writes it. Where the event's `value` is None or has text of its own, that is sent."""
+    key = event.key.encode() if event.key is not None else None
+    place = (event.topic, event.partition, event.offset, key)
+    if event.value != "{}":
+        return (*place, None if event.value is None else event.value.encode())
+    source = {"version": "3", "lsn": event.lsn, "ts_ms": event.source_ms, "snapshot": event.snapshot}
+    value = {
+        "before": json.loads(event.before) if event.before else None,
+        "after": json.loads(event.after) if event.after else None,
+        "source": {**source, "xmin": None},
+        "transaction": None,
+        "op": event.op,
+        "ts_ms": 5,
+    }
+    return (*place, json.dumps(value).encode())
+
+
+def messages(events: list[Event]) -> pa.Table:
+    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
+    columns = list(zip(*map(message, events), strict=True))
+    arrays = [pa.array(c, types[kind]) for c, (_, kind) in zip(columns, RAW, strict=True)]
+    return pa.table(arrays, names=[name for name, _ in RAW])
+
+
+def feed_large(warehouse: Harness, table: Table, events: list[Event]) -> Loaded:
+    spark = warehouse.sessions.batch
+    ends = {events[0].topic: {0: max(e.offset for e in events) + 1}}
+    frame = local(spark, messages(events), RAW)
+    return ingest_frame(spark, table, frame, ends, warehouse.dead_letters, run_id="test", batch=0)

@@ -1,0 +1,38 @@
+"""resync: what differs before, what has changed after."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_support import Cli
+from gateway_support import Gateway
+
+from headrace.results import ParityResult
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_a_dry_run_shows_what_differs_and_says_so_by_its_exit_code(
+    cli: Cli, gateway: Gateway, equal: bool
+) -> None:
+    found = ParityResult(
+        table="stg.orders",
+        against="source",
+        equal=equal,
+        rows=7,
+        missing=0,
+        extra=0 if equal else 1,
+        version=3,
+    )
+    gateway.warehouse.parity = [found]
+    out = cli("resync", "stg.orders", "--dry-run", code=0 if equal else 1)
+    assert gateway.warehouse.calls == [("resync", "stg.orders", True)]
+    assert ("equal" if equal else "DIFFERS") in out
+    assert "nothing was changed: leave out --dry-run" in cli.stderr
+
+
+def test_what_a_resync_has_changed_is_told(cli: Cli, gateway: Gateway) -> None:
+    lines = [line.split() for line in cli("resync", "stg.orders").splitlines()]
+    assert gateway.warehouse.calls == [("resync", "stg.orders", False)]
+    assert ["stg.orders", "7", "1", "2", "3", "9", "0.5"] in lines
+    assert json.loads(cli("resync", "stg.orders", "--json"))["refreshed"]["deleted"] == 3
