@@ -38,6 +38,7 @@ from headrace.results import (
     RewindResult,
     RewoundTable,
     Start,
+    State,
     TableStatus,
     WorkflowStatus,
 )
@@ -91,6 +92,7 @@ class FakeWarehouse:
     on_select: Callable[[str], pa.Table] | None = None
     on_start: Callable[[], None] = lambda: None
     stopped: bool = False
+    state: State = "RUNNING"
     head: int = 7
     project: Project = field(init=False)
 
@@ -105,7 +107,7 @@ class FakeWarehouse:
             TableStatus(
                 table="stg.orders",
                 mode="CONTINUOUS",
-                state="RUNNING",
+                state=self.state,
                 strategy="ROW",
                 declared_freshness=10,
                 measured_freshness=1.5,

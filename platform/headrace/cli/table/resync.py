@@ -1,4 +1,4 @@
-"""resync: a table that cannot go on, put right from what it reads."""
+"""resync: tables that cannot go on, put right from what they read."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli._shared.errors import FAILED
-from headrace.cli._shared.options import Json, Project, Table
+from headrace.cli._shared.errors import FAILED, UsageError
+from headrace.cli._shared.options import Json, Project, open_client
 from headrace.cli._shared.output import note, print_json
 from headrace.cli._shared.parity import show_parity
-from headrace.cli._shared.progress import run_statement
+from headrace.cli._shared.progress import run
 from headrace.cli._shared.tables import show_refreshed
 
 
 def resync(
-    table: Table,
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="[T]...", help="Tables.", show_default=False)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every table that says NEEDS RESYNC, upstreams first.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what differs; 1 where anything does.")
     ] = False,
@@ -28,14 +33,22 @@ def resync(
     position that is marked in the stream, while the old ones stay readable; those of another table are
     computed again from its upstreams. What differs becomes one version. A suspended table stays so.
     """
-    text = f"ALTER MATERIALIZED TABLE {table} RESYNC" + (" DRY RUN" if dry_run else "")
-    result = run_statement(project, text)
+    if bool(tables) == everything:
+        raise UsageError("name tables, or pass --all")
+    with open_client(project) as client:
+        names = tables or [s.table for s in client.status() if s.state == "NEEDS RESYNC"]
+        if not names:
+            note("no table says NEEDS RESYNC")
+        done = []
+        for name in names:
+            text = f"ALTER MATERIALIZED TABLE {name} RESYNC" + (" DRY RUN" if dry_run else "")
+            done.append(run(client, text).result)
     if as_json:
-        print_json(result)
+        print_json(done)
     elif dry_run:
-        show_parity([result["found"]])
+        show_parity([result["found"] for result in done])
         note("nothing was changed: leave out --dry-run")
-    else:
-        show_refreshed([result])
-    if dry_run and not result["found"]["equal"]:
+    elif done:
+        show_refreshed(done)
+    if dry_run and not all(result["found"]["equal"] for result in done):
         raise typer.Exit(FAILED)

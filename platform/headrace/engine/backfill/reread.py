@@ -31,7 +31,8 @@ class Reread:
     lost: bool
 
     def record(self, commit: Commit) -> Commit:
-        """The record of the commit that puts all of the rows in their place."""
+        """The record of the commit that puts the rows in their place."""
+        commit = replace(commit, high=max(commit.high, self.high))
         if not self.offsets:
             return commit
         anew = self.lost or bool(commit.loaded)  # rows that came past the topic are by the old text
@@ -39,7 +40,6 @@ class Reread:
             commit,
             offsets={**commit.offsets, **self.offsets},
             generation=self.generation,
-            high=max(commit.high, self.high),
             origin=self.origin,
             loaded=commit.version if anew else 0,
             loaded_at=self.offsets if anew else {},

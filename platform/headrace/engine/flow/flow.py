@@ -201,11 +201,11 @@ class Flow:
     def look_at_sources(self) -> None:
         """Let tables leave whose topic or server was replaced: what they have reached says nothing then."""
         reading = [t for t in self.tables if t.name in self.active and is_stg(t)]
-        for name, why in self._origins.look(reading).items():
+        replaced = self._origins.look(reading)
+        for table in (t for t in reading if t.name in replaced):
             with self._lock:
-                for table in reading:
-                    if table.name == name and name in self.active:
-                        self._tables.left(table, lost_input(table, why))
+                if table.name in self.active:
+                    self._tables.left(table, lost_input(table, replaced[table.name]))
 
     def change(self, tables: list[Table]) -> bool:
         """Have these tables, upstreams first, with what they declare now. The stg tables stay the same.

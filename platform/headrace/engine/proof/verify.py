@@ -229,7 +229,7 @@ class Proof:
             progress=progress,
         )
 
-    def against_source(self, table: StgTable) -> ParityResult:
+    def compare_with_source(self, table: StgTable) -> ParityResult:
         """A stg table, which may rest, against its source at a new position."""
         [result] = self._against_source([table], None, Progress(), 0, 1).values()
         return result

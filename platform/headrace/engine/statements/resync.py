@@ -35,6 +35,6 @@ class Resync:
 
     def _compared(self, table: Table) -> ParityResult:
         if is_stg(table):
-            return self.proof.against_source(table).model_copy(update={"error": None})
+            return self.proof.compare_with_source(table).model_copy(update={"error": None})
         [result] = self.proof.prove(table, None)
         return result

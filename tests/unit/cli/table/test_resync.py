@@ -35,4 +35,16 @@ def test_what_a_resync_has_changed_is_told(cli: Cli, gateway: Gateway) -> None:
     lines = [line.split() for line in cli("resync", "stg.orders").splitlines()]
     assert gateway.warehouse.calls == [("resync", "stg.orders", False)]
     assert ["stg.orders", "7", "1", "2", "3", "9", "0.5"] in lines
-    assert json.loads(cli("resync", "stg.orders", "--json"))["refreshed"]["deleted"] == 3
+    assert json.loads(cli("resync", "stg.orders", "--json"))[0]["refreshed"]["deleted"] == 3
+
+
+def test_all_that_need_it_are_resynced_and_no_others(cli: Cli, gateway: Gateway) -> None:
+    cli("resync", "--all")
+    assert gateway.warehouse.calls == []
+    assert "no table says NEEDS RESYNC" in cli.stderr
+    gateway.warehouse.state = "NEEDS RESYNC"
+    cli("resync", "--all")
+    assert gateway.warehouse.calls == [("resync", "stg.orders", False)]
+    for wrong in ([], ["stg.orders", "--all"]):
+        cli("resync", *wrong, code=2)
+        assert "name tables, or pass --all" in cli.stderr
