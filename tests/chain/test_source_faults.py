@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
 from chain_support import eventually
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from running_shop import Shop
+from running_shop import Shop, copy_project
 
-from headrace.gateway.client import StatementFailed
+from headrace.demo.shop import create_shop
+from headrace.gateway.client import GatewayClient, StatementFailed
 from headrace.results import ApplyResult, ParityResult, ResyncResult
+from headrace.services.programs.postgres import data_directory
+from headrace.services.scratch import scratch_settings
+from headrace.services.stack import Stack
 from headrace.sources.bulk.slot import drop_slot
 from headrace.sources.connect import ConnectClient
 from headrace.spec import load_project
@@ -225,3 +232,67 @@ def test_a_table_that_is_captured_later_is_whole(shop: Shop) -> None:
             source.execute("DROP TABLE suppliers")
     assert not file.exists()
     shop.wait_running()
+
+
+@pytest.fixture
+def own_shop(tmp_path: Path) -> Iterator[Shop]:
+    """The stg tables of a small shop, alone with a PostgreSQL that may be put back."""
+    copy_project(tmp_path, layers="stg")
+    with scratch_settings(tmp_path, driver_memory="1g") as settings:
+        stack = Stack(settings)
+        try:
+            stack.up(only=["connect"])
+            create_shop(settings.postgres_dsn(), seed=11, orders=300, users=60, products=25, words=100)
+            stack.up(only=["warehouse"])
+            stack.register_connectors()
+            with GatewayClient(settings) as client:
+                shop = Shop(stack, client, load_project(tmp_path))
+                shop.wait_caught_up()
+                yield shop
+        finally:
+            stack.down()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_after_an_older_copy_of_the_source_a_resync_follows_what_it_has(own_shop: Shop) -> None:
+    shop, stg = own_shop, [str(name) for name in own_shop.project.tables]
+    supervisor = shop.stack.supervisor
+    cluster = data_directory(shop.settings)
+    assert cluster is not None
+    copy = cluster.with_name("copy")
+
+    def source(statement: str) -> None:
+        with psycopg.connect(shop.dsn) as connection:
+            connection.execute(statement)
+
+    def halted() -> list[str]:
+        return [t for t in stg if shop.status()[t].state == "NEEDS RESYNC"]
+
+    supervisor.stop("postgres")
+    subprocess.run(["cp", "-a", cluster, copy], check=True)  # with the owner, who is another one under root
+    supervisor.launch("postgres")
+    eventually("the source", lambda: source("SELECT 1") is None)
+    shop.wait_advanced("stg.users", by=0)
+    source("UPDATE users SET city = 'lost' WHERE user_id % 2 = 0")
+    source("DELETE FROM page_words WHERE word_id % 2 = 0")
+    source("UPDATE orders SET amount = amount + 1")
+    shop.wait_caught_up()
+
+    supervisor.stop("postgres")
+    shutil.rmtree(cluster)
+    subprocess.run(["cp", "-a", copy, cluster], check=True)
+    supervisor.launch("postgres")
+    eventually("the source is back", lambda: source("SELECT 1") is None)
+    eventually("those that were ahead halt", lambda: {"stg.users", "stg.page_words"} <= set(halted()))
+    assert "an older copy of itself" in (shop.status()["stg.users"].last_error or "")
+    source("UPDATE users SET city = 'since' WHERE user_id % 3 = 0")
+    while left := halted():
+        for table in left:
+            shop.client.run(f"ALTER MATERIALIZED TABLE {table} RESYNC")
+        eventually("a look at the sources", lambda: shop.status()["stg.users"].state == "RUNNING")
+    source("UPDATE users SET city = 'after' WHERE user_id % 5 = 0")
+    source("DELETE FROM page_words WHERE word_id % 5 = 0")
+    shop.wait_running()
+    shop.wait_caught_up()
+    shop.verify()

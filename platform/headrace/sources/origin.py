@@ -24,12 +24,15 @@ class Origin:
         system: PostgreSQL's identifier of the database cluster.
         timeline: of its log: a server that was promoted or recovered to a point in time begins another.
         slot: where the replication slot begins that headrace made in another's place; 0 for the first one.
+        slotted: whether the connector's slot was seen on the server: topics that somebody else fills, from
+            elsewhere, have none there.
     """
 
     topic: str = ""
     system: str = ""
     timeline: int = 0
     slot: int = 0
+    slotted: bool = False
 
     @classmethod
     def of(cls, recorded: dict[str, Any]) -> Origin:

@@ -36,18 +36,21 @@ class Origins:
     def look(self, tables: Sequence[StgTable]) -> dict[TableName, str]:
         """Tables that something else was put in front of, each with why. The others note what they read."""
         found: dict[TableName, str] = {}
+        slotted = {t.source.table.source for t in tables if _known(t).slotted}
         for table, at, now in self._now(tables):
-            known = Origin.of(table.store.commit.origin)
+            known = _known(table)
             if table.store.version and (why := _wrong(table, known, now, at)) is not None:
                 found[table.name] = why
+            elif table.store.version and at is not None and at.slot and table.source.table.source in slotted:
+                found[table.name] = at.slot
             else:
                 table.run.origin = known.completed(now)
         return found
 
-    def adopt(self, table: StgTable) -> None:
-        """Let a table that rests and is read again count in what is there now."""
-        for _, _, now in self._now([table]):
-            table.run.origin = Origin.of(table.store.commit.origin).completed(now)
+    def now(self, table: StgTable) -> Origin:
+        """What a table that is read again counts in from now on."""
+        [(_, _, now)] = self._now([table])
+        return _known(table).completed(now)
 
     def renew(self, table: StgTable, tables: Sequence[StgTable]) -> bool:
         """Make the stream of the table's source anew, where it does not go on by itself.
@@ -60,8 +63,9 @@ class Origins:
         source = table.source.table.source
         [(_, at, now)] = self._now([table])
         # A slot that was made anew since a table stopped need not be made for that table once more.
-        back = [t for t in tables if Origin.of(t.store.commit.origin).slot == now.slot]
-        if at is None or not (at.slot or any(_back(t, at) for t in back)):
+        back = [t for t in tables if _known(t).slot == now.slot]
+        slotted = any(_known(t).slotted for t in tables)
+        if at is None or not ((at.slot and slotted) or any(_back(t, at) for t in back)):
             return False
         captured = [t.source.table for t in tables]
         with ConnectClient(self.connect_url) as client:
@@ -79,7 +83,7 @@ class Origins:
             at, slot = servers[source], slots[source]
             now = Origin(topic=topic, slot=slot)
             if at is not None:
-                now = Origin(topic, at.system, at.timeline, slot)
+                now = Origin(topic, at.system, at.timeline, slot, slotted=at.slot is None)
             found.append((table, at, now))
         return found
 
@@ -96,9 +100,14 @@ def _back(table: StgTable, at: Server) -> bool:
     return went_back(head.high, head.generation, at.lsn)
 
 
+def _known(table: StgTable) -> Origin:
+    """What the table counts in, as it was seen last."""
+    return table.run.origin or Origin.of(table.store.commit.origin)
+
+
 def _wrong(table: StgTable, known: Origin, now: Origin, at: Server | None) -> str | None:
     if (why := known.replaced(now)) is not None or at is None:
         return why
     if _back(table, at):
         return "its source's log stands before what was applied of it: it is an older copy of itself"
-    return at.slot
+    return None

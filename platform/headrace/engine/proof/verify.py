@@ -27,6 +27,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.sources.envelope import sequence
+from headrace.sources.origin import Origin
 from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange
@@ -254,7 +255,6 @@ class Proof:
             if self.origins.renew(table, reading):
                 progress.report(f"{table.name}: its source's replication slot was made anew")
                 flow.look_at_sources()
-            self.origins.adopt(table)
         for attempt in range(ATTEMPTS):
             try:
                 return self._read_again(flow, table, labels, progress)
@@ -266,34 +266,41 @@ class Proof:
     def _read_again(
         self, flow: Flow, table: StgTable, labels: LabelRange | None, progress: Progress
     ) -> RefreshResult:
+        rests = table.name not in flow.active
+        origin = self.origins.now(table) if rests else None
         with (
             self._cut(flow, [table]) as (at, cut),
             source_rows(self.sessions.batch, table, at, cut, self.scratch, labels) as expected,
         ):
-            return backfill(
+            done = backfill(
                 self.sessions,
                 self.registry,
                 table,
                 labels,
                 expected=expected,
                 version=cut.versions[table.name],
-                reread=_reread(table, at, cut, rests=table.name not in flow.active),
+                reread=_reread(table, at, cut, origin),
                 run_id=self.run_id,
                 progress=progress,
             )
+        table.run.origin = origin or table.run.origin
+        return done
 
 
-def _reread(table: StgTable, at: Position, cut: Cut, *, rests: bool) -> Reread:
+def _reread(table: StgTable, at: Position, cut: Cut, origin: Origin | None) -> Reread:
+    """
+    Args:
+        origin: what a table that rests counts in from now on; None for one that runs.
+    """
     head = table.store.commit
     # A source whose log is behind what was applied is another one than it was: an older copy of it.
-    back = sequence(head.generation, at.lsn) < head.high
-    generation = head.generation + (rests and back)
-    renewed = head.template != table.template
+    back = origin is not None and sequence(head.generation, at.lsn) < head.high
+    generation = head.generation + back
     return Reread(
         sequence=sequence(generation, at.floor),
         high=sequence(generation, at.lsn),
-        offsets={table.topic: cut.offsets[table.topic]} if rests else {},
+        offsets={table.topic: cut.offsets[table.topic]} if origin is not None else {},
         generation=generation,
-        origin=table.run.origin_after(head),
-        lost=not renewed,
+        origin=origin.record() if origin is not None else head.origin,
+        lost=head.template == table.template,
     )
