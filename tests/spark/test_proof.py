@@ -43,7 +43,7 @@ def warehouse(harness: Callable[..., Harness]) -> Harness:
 
 def verify(warehouse: Harness, sessions: Sessions, progress: Progress) -> list[ParityResult]:
     none = cast(Topics, None)  # no table of these reads one
-    work = Proof(sessions, warehouse.registry, [], str, none, "", Path(), "run")
+    work = Proof(sessions, warehouse.registry, [], str, none, none, "", Path(), "run")
     tables = [warehouse.table(name) for name in NAMES]
     with JobGroup(sessions.batch, progress, sessions.statements):
         return work.verify(tables, None, source=True, progress=progress)
