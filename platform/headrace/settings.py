@@ -106,7 +106,7 @@ class Settings(BaseSettings):
 
     log_level: Literal["DEBUG", "INFO", "WARNING"] = "INFO"
     spark_master: str = "local[*]"
-    driver_memory: Memory = "1800m"
+    driver_memory: Memory = "1900m"
     snapshot_memory: Memory = Field(
         default="512m", description="rows of snapshots that the warehouse server keeps at hand"
     )
