@@ -263,12 +263,17 @@ def topic_rows(
     messages: DataFrame,
     persist: Persisted,
     loaded: DataFrame | None = None,
+    *,
+    repeats: bool = True,
+    truncations: bool = True,
 ) -> DataFrame:
     """A stg table's SQL over the last image of every key among `messages`: the table, from its topic.
 
     Args:
         persist: must last as long as the rows are read.
         loaded: the table's rows before the first of the messages, stored columns.
+        repeats: whether messages may tell once more what `loaded` has; to ask costs a join.
+        truncations: whether a TRUNCATE may be among them; to ask costs a job.
     """
     columns = list(table.source.names)
     # Unpersisted, Spark would push the tests for faults below the columns that they read, and parse the JSON
@@ -276,9 +281,9 @@ def topic_rows(
     read = ("key", "op", "lsn", "offset", "_tombstone", "_fault", *(f"`{c}`" for c in columns))
     events = persist(_decoded(table, messages).select(*read))
     newest = _last_events(events.where(VALID))
-    if (at := _truncated_at(events)) is not None:
+    if truncations and (at := _truncated_at(events)) is not None:
         newest, loaded = newest.where(f"lsn > {at}"), None
-    if loaded is not None:  # a connector that was killed sends again what they have in them
+    if loaded is not None and repeats:  # a connector that was killed sends again what they have in them
         newest = _later(newest, loaded, table)
     rows = run(spark, table.spec, [newest.where("op <> 'd'").select(*columns)])
     rows = rows.select(*table.store.schema.names)
