@@ -37,11 +37,12 @@ def topic_base(table: StgTable, bounds: Bounds) -> TopicBase:
     head = store.commit
     begin = head.loaded_at.get(topic, {})
     low = {p: first for p, (first, _) in bounds[topic].items()}
-    readable = max(store.snapshot.oldest_readable(), store.changelog.removed)
-    there = head.loaded >= readable if head.loaded_at else not (head.loaded and store.changelog.removed)
+    there = (
+        head.loaded >= _readable(table) if head.loaded_at else not (head.loaded and store.changelog.removed)
+    )
     if there and all(begin.get(p, 0) >= first for p, first in low.items()):
         return TopicBase(head.loaded, {topic: {p: begin.get(p, 0) for p in low}}, first=True)
-    readable = max(readable, head.loaded)
+    readable = max(_readable(table), head.loaded)
     found: TopicBase | None = None
     for _, commit in islice(history(store.changelog.path), MOST_RECORDS):
         at = commit.offsets.get(topic, {})
@@ -53,3 +54,8 @@ def topic_base(table: StgTable, bounds: Bounds) -> TopicBase:
         why = lost(head.offsets, bounds).get(topic, f"topic `{topic}` follows none of its versions any more")
         raise NeedsResync(f"`{table.name}`: {why}. The comparison with the source still holds")
     return found
+
+
+def _readable(table: StgTable) -> int:
+    """The oldest of its versions that retention has left whole. Reads the snapshot's log."""
+    return max(table.store.snapshot.oldest_readable(), table.store.changelog.removed)
