@@ -45,3 +45,11 @@ def feed_large(warehouse: Harness, table: Table, events: list[Event]) -> Loaded:
     ends = {events[0].topic: {0: max(e.offset for e in events) + 1}}
     frame = local(spark, messages(events), RAW)
     return ingest_frame(spark, table, frame, ends, warehouse.dead_letters, run_id="test", batch=0)
+
+
+def three_users(warehouse: Harness) -> Harness:
+    """With the users 1 to 3 of Oslo, applied."""
+    for user in (1, 2, 3):
+        warehouse.source.put("users", user_id=user, city="Oslo")
+    warehouse.feed()
+    return warehouse

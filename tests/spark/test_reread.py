@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from feeding import feed_large
+from feeding import feed_large, three_users
 from harness import Harness
 
 from headrace.engine.backfill.backfill import backfill
@@ -62,12 +62,7 @@ def check_changes(shop: Harness) -> None:
 
 @pytest.fixture
 def shop(harness: Callable[..., Harness]) -> Harness:
-    """Three users, applied."""
-    warehouse = harness({})
-    for user in (1, 2, 3):
-        warehouse.source.put("users", user_id=user, city="Oslo")
-    warehouse.feed()
-    return warehouse
+    return three_users(harness({}))
 
 
 def wanted(shop: Harness) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from feeding import feed_large, message, messages
+from feeding import feed_large, message, messages, three_users
 from harness import Harness
 
 from headrace.engine.ingest.ingest import ingest_events
@@ -35,12 +35,7 @@ Feed = Callable[[Harness, Table, list[Event]], object]
 
 @pytest.fixture
 def shop(harness: Callable[..., Harness]) -> Harness:
-    """Three users, applied."""
-    warehouse = harness({})
-    for user in (1, 2, 3):
-        warehouse.source.put("users", user_id=user, city="Oslo")
-    warehouse.feed()
-    return warehouse
+    return three_users(harness({}))
 
 
 @pytest.mark.parametrize("feed", [feed_few, feed_large])

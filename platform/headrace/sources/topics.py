@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -60,7 +60,7 @@ class Topics:
 
     def ends(self, topics: Iterable[str]) -> Offsets:
         """The next offset of every partition."""
-        return {t: {p: high for p, (_, high) in parts.items()} for t, parts in self.bounds(topics).items()}
+        return {topic: ends(parts) for topic, parts in self.bounds(topics).items()}
 
     def bounds(self, topics: Iterable[str]) -> Bounds:
         """What every partition holds."""
@@ -96,6 +96,11 @@ class Topics:
             time.sleep(_RETRY_SECONDS)
 
 
+def ends(parts: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """The next offset of every partition of a topic."""
+    return {partition: high for partition, (_, high) in parts.items()}
+
+
 def lost(frontier: Offsets, bounds: Bounds) -> dict[str, str]:
     """Topics that no longer have what comes after a frontier, each with what is wrong."""
     found: dict[str, str] = {}
@@ -108,3 +113,11 @@ def lost(frontier: Offsets, bounds: Bounds) -> dict[str, str]:
                     "gone or the topic was made anew"
                 )
     return found
+
+
+def following(frontier: Offsets, bounds: Bounds) -> Offsets:
+    """Where reading goes on after a frontier; at what there is first, where it has nothing of a partition."""
+    return {
+        topic: {p: max(frontier.get(topic, {}).get(p, 0), low) for p, (low, _) in parts.items()}
+        for topic, parts in bounds.items()
+    }

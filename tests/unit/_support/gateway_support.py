@@ -78,6 +78,12 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
+def refresh_result(table: str, **values: Any) -> RefreshResult:
+    """That of a small refresh; `values`: what of it is otherwise."""
+    usual = {"start": "", "end": "", "partitions": [], "rows": 2, "inserted": 1, "updated": 0, "deleted": 0}
+    return RefreshResult(**{"table": table, **usual, "version": 8, "seconds": 0.5, **values})
+
+
 @dataclass
 class FakeWarehouse:
     """Answers at once; a test may replace what a method does, and make `refresh` wait for `go_on`."""
@@ -161,33 +167,11 @@ class FakeWarehouse:
         assert self.go_on.wait(PATIENCE)
         progress.raise_if_cancelled()
         progress.report("committing", 2, 2)
-        return RefreshResult(
-            table=table,
-            start=start or "",
-            end=end or "",
-            partitions=[start or ""],
-            rows=2,
-            inserted=1,
-            updated=0,
-            deleted=0,
-            version=8,
-            seconds=0.5,
-        )
+        return refresh_result(table, start=start or "", end=end or "", partitions=[start or ""])
 
     def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
         self.calls.append(("refresh_new", table, turn))
-        return RefreshResult(
-            table=table,
-            start="",
-            end="",
-            partitions=[],
-            rows=2,
-            inserted=1,
-            updated=0,
-            deleted=0,
-            version=8,
-            seconds=0.5,
-        )
+        return refresh_result(table)
 
     def workflows(self) -> list[WorkflowStatus]:
         return [
@@ -236,18 +220,7 @@ class FakeWarehouse:
         self.calls.append(("resync", table, dry_run))
         if dry_run:
             return ResyncResult(table=table, dry_run=True, found=self.parity[0])
-        refreshed = RefreshResult(
-            table=table,
-            start="",
-            end="",
-            partitions=[],
-            rows=7,
-            inserted=1,
-            updated=2,
-            deleted=3,
-            version=9,
-            seconds=0.5,
-        )
+        refreshed = refresh_result(table, rows=7, updated=2, deleted=3, version=9)
         return ResyncResult(table=table, dry_run=False, refreshed=refreshed)
 
     def check(

@@ -27,7 +27,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.postgres import MARKER_TABLE
-from headrace.sources.topics import Bounds, Topics, lost
+from headrace.sources.topics import Bounds, Topics, ends, following, lost
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.record.frontier import Offsets, earliest_offsets
 
@@ -190,13 +190,7 @@ class Flow:
             frontier = earliest_offsets(frontier, own)  # of two tables of one topic
         resting = {t.topic for t in self.tables if is_stg(t)} - frontier.keys()
         at_end = resting.union(self._micro_batch.gate.topics)
-        return {
-            topic: {
-                p: high if topic in at_end else max(frontier.get(topic, {}).get(p, 0), low)
-                for p, (low, high) in parts.items()
-            }
-            for topic, parts in bounds.items()
-        }
+        return following(frontier, bounds) | {t: ends(bounds[t]) for t in at_end}
 
     def look_at_sources(self) -> None:
         """Let tables leave whose topic or server was replaced: what they have reached says nothing then."""

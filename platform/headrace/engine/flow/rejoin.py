@@ -17,7 +17,7 @@ from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.topics import Topics, lost
+from headrace.sources.topics import Topics, following, lost
 from headrace.spec.model import RefreshMode, TableName
 from headrace.store.record.frontier import Offsets
 
@@ -67,8 +67,7 @@ class CatchUp:
         bounds = self._topics.bounds([topic])
         if (why := lost(frontier, bounds).get(topic)) is not None:
             raise lost_input(table, why)
-        own = frontier.get(topic, {})
-        return {topic: {p: max(own.get(p, 0), low) for p, (low, _) in bounds[topic].items()}}
+        return following(frontier, bounds)
 
     @staticmethod
     def _end(flow: Flow, table: StgTable) -> Offsets:

@@ -116,6 +116,7 @@ class _Events:
                 "events": total,
                 "tombstones": tombstones,
                 "faults": 0,
+                "truncates": 0,
                 "valid": events.num_rows,
                 "keys": last.num_rows,
                 "reads": counted(events.column("op"))["r"],

@@ -38,11 +38,9 @@ class Origins:
         found: dict[TableName, str] = {}
         slotted = {t.source.table.source for t in tables if _known(t).slotted}
         for table, at, now in self._now(tables):
-            known = _known(table)
-            if table.store.version and (why := _wrong(table, known, now, at)) is not None:
+            known, missed = _known(table), table.source.table.source in slotted
+            if table.store.version and (why := _wrong(table, known, now, at, missed=missed)) is not None:
                 found[table.name] = why
-            elif table.store.version and at is not None and at.slot and table.source.table.source in slotted:
-                found[table.name] = at.slot
             else:
                 table.run.origin = known.completed(now)
         return found
@@ -105,9 +103,10 @@ def _known(table: StgTable) -> Origin:
     return table.run.origin or Origin.of(table.store.commit.origin)
 
 
-def _wrong(table: StgTable, known: Origin, now: Origin, at: Server | None) -> str | None:
+def _wrong(table: StgTable, known: Origin, now: Origin, at: Server | None, *, missed: bool) -> str | None:
+    """Args: missed: whether the source's slot was there before, so that it counts where it is not."""
     if (why := known.replaced(now)) is not None or at is None:
         return why
     if _back(table, at):
         return "its source's log stands before what was applied of it: it is an older copy of itself"
-    return None
+    return at.slot if missed else None

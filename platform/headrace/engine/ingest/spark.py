@@ -369,7 +369,7 @@ def account(
         truncated: rows that are gone without an event of theirs.
     """
     changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0) - truncated
-    truncates = summary.get("truncates", 0)
+    truncates = summary["truncates"]
     valid = summary["events"] - summary["tombstones"] - summary["faults"] - truncates
     return Accounting(
         events=summary["events"],
