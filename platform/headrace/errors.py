@@ -32,6 +32,10 @@ class NeedsResync(TerminalError):
     """Input was lost that headrace cannot prove absent: the table halts instead of skipping it."""
 
 
+class SourceChanged(TerminalError):
+    """The source has other columns than a stg table reads: what came since was made with them."""
+
+
 class UnknownName(TerminalError):
     """A table, column or source that does not exist."""
 

@@ -97,6 +97,9 @@ class Settings(BaseSettings):
     snapshot: Literal["auto", "connector", "bulk"] = Field(
         default="auto", description="who reads a source for the first time; `auto` goes by its size"
     )
+    schema_change_behavior: Literal["exception", "ignore", "lenient", "try_evolve", "evolve"] = Field(
+        default="lenient", description="what stg tables do when their source's columns change"
+    )
     bulk_snapshot_rows: int = Field(
         default=100_000, ge=0, description="estimated rows of a source from which `auto` takes `bulk`"
     )

@@ -19,7 +19,7 @@ from headrace.engine.ingest.arrow import ingest_local, local_query
 from headrace.engine.ingest.spark import Loaded
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table
-from headrace.errors import NeedsResync
+from headrace.errors import NeedsResync, SpecError
 from headrace.sources.envelope import Event, fault_sql
 from headrace.sources.types import column, unsent_column, unsent_sql
 from headrace.store.frames import local
@@ -39,6 +39,20 @@ MOMENT = Captured(
     ("id",),
 )
 TABLES = {**SOURCES, "moments": MOMENT}
+WITHIN = (
+    "key",
+    "op",
+    "value",
+    "offset",
+    "lsn",
+    "topic",
+    "partition",
+    "snapshot",
+    "source_ms",
+    "before",
+    "after",
+)
+NAMED = Captured((("id", "bigint"), *((name, "text") for name in WITHIN)), ("id",))
 FILES = Captured((("id", "bigint"), ("name", "text"), ("bytes", "bytea")), ("id",))
 PLACEHOLDER = "__debezium_unavailable_value"
 Feed = Callable[[Harness, Table, list[Event]], Any]
@@ -230,6 +244,31 @@ def test_only_a_row_that_stays_must_have_been_sent(harness: Callable[..., Harnes
         warehouse.source.put("files", id=1, name=name, bytes="AA==")
     feed(warehouse, warehouse.table("stg.files"), warehouse.source.take())
     assert [row[1] for row in warehouse.rows("stg.files")] == [f"see {PLACEHOLDER}"]
+
+
+@pytest.mark.parametrize("feed", [feed_small, feed_large, feed_arrow])
+def test_columns_may_be_named_as_those_of_a_message(harness: Callable[..., Harness], feed: Feed) -> None:
+    warehouse = harness({}, sources={"named": NAMED})
+    for key, text in ((1, "a"), (2, "b"), (1, "c")):
+        warehouse.source.put("named", id=key, **dict.fromkeys(WITHIN, text))
+    feed(warehouse, warehouse.table("stg.named"), warehouse.source.take())
+    assert warehouse.rows("stg.named") == [(key, *[text] * len(WITHIN)) for key, text in ((1, "c"), (2, "b"))]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("_json text", "column `_json` of `shop.public.odd` has a name that headrace uses itself"),
+        ("Name text, name text", "returns column `name` more than once"),
+    ],
+)
+def test_columns_that_cannot_be_told_apart_are_refused(
+    harness: Callable[..., Harness], columns: str, says: str
+) -> None:
+    kinds = tuple(tuple(column.split(" ", 1)) for column in columns.split(", "))
+    odd = Captured((("id", "bigint"), *kinds), ("id",))  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=says):
+        harness({}, sources={"odd": odd})
 
 
 def test_the_rules_of_events_are_sparks_too(sessions: Sessions) -> None:

@@ -13,6 +13,7 @@ from typing import Literal, Self, cast
 import sqlalchemy as sa
 
 from headrace.catalog.alterations import Alterations
+from headrace.catalog.captured import CapturedTables
 from headrace.catalog.completions import Completions
 from headrace.catalog.database import reading, utc_now
 from headrace.catalog.decisions import Decisions
@@ -77,6 +78,7 @@ class Catalog:
         self.former = FormerDefinitions(self._engine)
         self.workflows = Workflows(self._engine)
         self.completions = Completions(self._engine)
+        self.captured = CapturedTables(self._engine)
 
     @classmethod
     def existing(cls, url: str) -> Self | None:

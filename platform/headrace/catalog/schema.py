@@ -105,6 +105,14 @@ completed_partition = sa.Table(
     sa.Column("finished_at", sa.DateTime),  # UTC
 )
 
+captured_table = sa.Table(
+    "captured_table",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("columns", sa.Text, nullable=False),  # JSON
+    sa.Column("noted_at", sa.DateTime, nullable=False),  # UTC
+)
+
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""

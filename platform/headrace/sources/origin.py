@@ -6,13 +6,15 @@ the place of the former, going on by them would skip events without a word.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import psycopg
 
 from headrace.errors import TransientError
-from headrace.sources.postgres import connect
+from headrace.sources.postgres import connect, quoted
+from headrace.spec.model import SourceTable
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Origin:
         slot: where the replication slot begins that headrace made in another's place; 0 for the first one.
         slotted: whether the connector's slot was seen on the server: topics that somebody else fills, from
             elsewhere, have none there.
+        columns: digest of the source's columns that the table reads.
+        relation: PostgreSQL's identifier of the captured table.
     """
 
     topic: str = ""
@@ -33,6 +37,8 @@ class Origin:
     timeline: int = 0
     slot: int = 0
     slotted: bool = False
+    columns: str = ""
+    relation: int = 0
 
     @classmethod
     def of(cls, recorded: dict[str, Any]) -> Origin:
@@ -62,6 +68,8 @@ _SAYS = {
     "topic": "its topic was deleted and made anew (id {now}, was {was})",
     "system": "the source is another database cluster (system identifier {now}, was {was})",
     "timeline": "the source was promoted or recovered: its log is on timeline {now}, was on {was}",
+    "columns": "its rows were made of other columns of its source than it reads now",
+    "relation": "its source table was dropped and made anew, and no event told of the rows that it had",
 }
 
 
@@ -72,12 +80,14 @@ class Server:
     Args:
         lsn: where its log stands.
         slot: what is wrong with the connector's replication slot; None while it is there.
+        relations: identifiers of captured tables; 0 of one that is not there.
     """
 
     system: str
     timeline: int
     lsn: int
     slot: str | None
+    relations: Mapping[SourceTable, int] = field(default_factory=dict)
 
 
 _SERVER = """
@@ -94,19 +104,26 @@ _SLOT = {
 }
 
 
-def server(dsn: str, slot: str) -> Server | None:
+_RELATIONS = "SELECT n.name, coalesce(to_regclass(n.name)::oid::bigint, 0) FROM unnest(%s::text[]) AS n(name)"
+
+
+def server(dsn: str, slot: str, tables: Iterable[SourceTable] = ()) -> Server | None:
     """Ask a source's server; None where it does not answer or does not say.
 
     Args:
         slot: the connector's replication slot.
+        tables: captured ones.
     """
+    names = {quoted(table): table for table in tables}
     try:
         with connect(dsn) as connection:
             [(system, timeline, lsn, status)] = connection.execute(_SERVER, (slot,)).fetchall()
+            rows = connection.execute(_RELATIONS, (list(names),)).fetchall()
     except (TransientError, psycopg.Error):
         return None
     wrong = _SLOT.get(str(status), "").format(slot=slot) or None
-    return Server(str(system), int(str(timeline) or "0", 16), int(str(lsn)), wrong)
+    relations = {names[str(name)]: int(str(found)) for name, found in rows}
+    return Server(str(system), int(str(timeline) or "0", 16), int(str(lsn)), wrong, relations)
 
 
 def went_back(high: str, generation: int, lsn: int) -> bool:

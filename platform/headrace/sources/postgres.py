@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 from psycopg import sql
 
 from headrace.errors import TransientError, UnknownName
-from headrace.sources.types import SourceColumn, column
+from headrace.sources.types import SourceColumn, absent, column
+from headrace.spec.identity import digest
 from headrace.spec.model import SourceTable
 
 MARKER_TABLE = "headrace_marker"
@@ -37,6 +39,37 @@ class SourceSchema:
         """Columns as (name, Spark type)."""
         return tuple((c.name, c.spark) for c in self.columns)
 
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        columns = [[c.name, c.type, c.dropped] for c in self.columns]
+        return {"columns": columns, "key": list(self.key), "full_identity": self.full_identity}
+
+    @classmethod
+    def of(cls, table: SourceTable, recorded: dict[str, Any]) -> SourceSchema:
+        """The schema that `record` wrote."""
+        columns = (
+            absent(column(name, kind)) if dropped else column(name, kind)
+            for name, kind, dropped in recorded["columns"]
+        )
+        return cls(table, tuple(columns), tuple(recorded["key"]), recorded["full_identity"])
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The columns that the source has now."""
+        return tuple(c.name for c in self.columns if not c.dropped)
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits of what decides how a row is read."""
+        return digest([(c.name, c.spark, c.json, c.decode, c.select) for c in self.columns], self.key)
+
+    def reading(self, names: Collection[str] | None) -> SourceSchema:
+        """What a query sees of it that names these columns, in lower case; None: all of them."""
+        if names is None:
+            return self
+        read = tuple(c for c in self.columns if c.name.lower() in names or c.name in self.key)
+        return replace(self, columns=read)
+
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), c.relreplident = 'f'
@@ -49,6 +82,34 @@ JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, n) ON true
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass(%s) AND i.indisprimary ORDER BY k.n
 """
+
+
+_FINGERPRINT = """
+SELECT n.name, concat_ws(' ',
+    (SELECT md5(string_agg(concat_ws(' ', attnum, attname, atttypid, atttypmod), ',' ORDER BY attnum))
+     FROM pg_attribute WHERE attrelid = to_regclass(n.name) AND attnum > 0 AND NOT attisdropped),
+    (SELECT relreplident FROM pg_class WHERE oid = to_regclass(n.name)),
+    (SELECT indkey::text FROM pg_index WHERE indrelid = to_regclass(n.name) AND indisprimary))
+FROM unnest(%s::text[]) AS n(name)
+"""
+
+
+def fingerprints(
+    connection: psycopg.Connection[tuple[object, ...]], tables: Iterable[SourceTable]
+) -> dict[SourceTable, str]:
+    """A text for each captured table that is another one after its columns, key or identity were changed.
+
+    A change of a row is seen by nobody before the columns that it was made with: asked after a message was
+    read, the answer is of the columns that the message was made with, or of later ones.
+    """
+    names = {quoted(table): table for table in tables}
+    rows = connection.execute(_FINGERPRINT, (list(names),)).fetchall()
+    return {names[str(name)]: str(found) for name, found in rows}
+
+
+def quoted(table: SourceTable) -> str:
+    """The captured table's name as PostgreSQL reads it, with its schema."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.table))
 
 
 def connect(dsn: str, **options: str) -> psycopg.Connection[tuple[object, ...]]:
@@ -69,25 +130,27 @@ def connect(dsn: str, **options: str) -> psycopg.Connection[tuple[object, ...]]:
 
 def describe(dsn: str, tables: Iterable[SourceTable]) -> dict[SourceTable, SourceSchema]:
     """Read the schemas of captured tables. Raises UnknownName where one does not exist or has no key."""
-    found: dict[SourceTable, SourceSchema] = {}
     with connect(dsn) as connection:
-        for table in tables:
-            name = f'"{table.schema}"."{table.table}"'
-            rows = connection.execute(_COLUMNS, (name,)).fetchall()
-            if not rows:
-                raise UnknownName(
-                    f"the source table `{table}` does not exist in the database. Next: create it, or remove "
-                    f"the layer file that reads it"
-                )
-            key = tuple(str(r[0]) for r in connection.execute(_KEY, (name,)).fetchall())
-            if not key:
-                raise UnknownName(
-                    f"the source table `{table}` has no primary key, so its rows cannot be followed. "
-                    "Next: ALTER TABLE … ADD PRIMARY KEY"
-                )
-            columns = tuple(column(str(r[0]), str(r[1])) for r in rows)
-            found[table] = SourceSchema(table, columns, key, bool(rows[0][2]))
-    return found
+        return {table: described(connection, table) for table in tables}
+
+
+def described(connection: psycopg.Connection[tuple[object, ...]], table: SourceTable) -> SourceSchema:
+    """As `describe`, of one table."""
+    name = quoted(table)
+    rows = connection.execute(_COLUMNS, (name,)).fetchall()
+    if not rows:
+        raise UnknownName(
+            f"the source table `{table}` does not exist in the database. Next: create it, or remove "
+            f"the layer file that reads it"
+        )
+    key = tuple(str(r[0]) for r in connection.execute(_KEY, (name,)).fetchall())
+    if not key:
+        raise UnknownName(
+            f"the source table `{table}` has no primary key, so its rows cannot be followed. "
+            "Next: ALTER TABLE … ADD PRIMARY KEY"
+        )
+    columns = tuple(column(str(r[0]), str(r[1])) for r in rows)
+    return SourceSchema(table, columns, key, bool(rows[0][2]))
 
 
 @dataclass(frozen=True)

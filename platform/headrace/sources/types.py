@@ -29,6 +29,7 @@ class SourceColumn:
         decode: Spark SQL expression that turns the read value (`{}`) into `spark`; NULL where it cannot.
         select: PostgreSQL expression (`{}` is the quoted column) that reads the same value.
         type: as PostgreSQL's `format_type` prints it; empty where that is not known.
+        dropped: the source has no such column any more: its values are NULL.
     """
 
     name: str
@@ -37,6 +38,7 @@ class SourceColumn:
     decode: str = "{}"
     select: str = "{}"
     type: str = ""
+    dropped: bool = False
 
     @property
     def unsent(self) -> str:
@@ -67,6 +69,11 @@ def column(name: str, type_name: str) -> SourceColumn:
     Types without a Spark counterpart are kept as their text.
     """
     return replace(_mapping(name, type_name), type=type_name)
+
+
+def absent(column: SourceColumn) -> SourceColumn:
+    """The column after it was dropped from the source."""
+    return replace(column, select="NULL", dropped=True)
 
 
 def _mapping(name: str, type_name: str) -> SourceColumn:

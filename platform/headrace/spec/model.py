@@ -57,6 +57,23 @@ class CorrectionPolicy(StrEnum):
     RECOMPUTE = "recompute"
 
 
+class SchemaChangeBehavior(StrEnum):
+    """What stg tables do when their source's columns change, the strictest first. Flink CDC's words.
+
+    EXCEPTION: they halt at every change of a column that they read.
+    IGNORE: they keep the columns that they have; dropped ones are NULL.
+    LENIENT: columns that are new come in, dropped ones stay and are NULL, types may become wider.
+    TRY_EVOLVE: as EVOLVE, and as IGNORE where tables cannot follow.
+    EVOLVE: they have the columns that the source has.
+    """
+
+    EXCEPTION = "exception"
+    IGNORE = "ignore"
+    LENIENT = "lenient"
+    TRY_EVOLVE = "try_evolve"
+    EVOLVE = "evolve"
+
+
 @dataclass(frozen=True, order=True)
 class TableName:
     """`layer.table`, e.g. `dws.user_hour`."""
@@ -143,6 +160,7 @@ class TableSpec:
     start: StartMode | None = None  # START_MODE; None: FROM_BEGINNING
     immutable_before: str | None = None  # label of IMMUTABLE WHERE (column < label)
     completion: Completion = field(default_factory=Completion)  # when a partition is complete, and what then
+    schema_change: SchemaChangeBehavior | None = None  # None: the project's
     freshness_origin: str = field(default="its layer file", compare=False)  # who says it, in words
 
     def locate(self, offset: int) -> Location:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from headrace.errors import SpecError
 from headrace.spec.ddl.header import Header, read_header
-from headrace.spec.ddl.options import CORRECTION
+from headrace.spec.ddl.options import CORRECTION, SCHEMA_CHANGE
 from headrace.spec.ddl.start import StartMode, StartPosition
 from headrace.spec.model import CorrectionPolicy, TableSpec
 from headrace.spec.partitions.completion import LATE, RUN_MODE, LateData, RunMode
@@ -44,6 +44,10 @@ def read_table(source: SourceText) -> TableSpec:
     if header.name.layer == "stg":
         _check_stg_mode(header)
         _check_stg(query, parsed, len(references))
+    elif header.options.schema_change is not None:
+        at = next(key.start for key, _ in header.options.pairs if key.value == SCHEMA_CHANGE)
+        hint = "set it of the stg table that reads the source"
+        raise source.error(f"'{SCHEMA_CHANGE}' is of tables that read a source", at, hint)
     start = source.location(query.start)
     spec = TableSpec(
         name=header.name,
@@ -70,6 +74,7 @@ def read_table(source: SourceText) -> TableSpec:
         start=header.start,
         immutable_before=header.immutable_before.value if header.immutable_before else None,
         completion=header.options.completion,
+        schema_change=header.options.schema_change,
     )
     _check_immutable(source, header, spec)
     return spec

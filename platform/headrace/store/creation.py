@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from headrace.store.record.commits import Commit, latest, log_versions
 from headrace.store.schema import VERSION, TableSchema, arrow_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.store.tables import StoredTable
 
@@ -93,6 +94,43 @@ def fits(store: StoredTable) -> bool:
     return True
 
 
+def extend(spark: SparkSession, store: StoredTable) -> None:
+    """Let both Delta tables have the columns that they lack, in their places, NULL in every row.
+
+    Killed in between, the table does not fit: it begins again.
+    """
+    schema = store.schema
+    for path, columns in ((store.changelog.path, schema.logged), (store.snapshot.path, schema.stored)):
+        found = latest(path)
+        assert found is not None, "the table was created"
+        there = {field.name for field in DeltaTable(str(path)).schema().fields}
+        added, before = [], ""
+        for name, kind in columns:
+            if name not in there:
+                place = f"AFTER {_quoted(before)}" if before else "FIRST"
+                added.append(f"{_quoted(name)} {kind} {place}")
+            before = name
+        record = (
+            replace(found[1], mode="maintenance", accounting={}) if path == store.changelog.path else found[1]
+        )
+        with _recorded(spark, record):
+            spark.sql(f"ALTER TABLE delta.{_quoted(str(path))} ADD COLUMNS ({', '.join(added)})")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def _recorded(spark: SparkSession, record: Commit) -> Iterator[None]:
+    """For writers that take the record from the session alone; the others name their own, which counts."""
+    spark.conf.set(_RECORD, record.encode())
+    try:
+        yield
+    finally:
+        spark.conf.unset(_RECORD)
+
+
 def rebuild(store: StoredTable, rows: DataFrame, commit: Commit, snapshot: Commit) -> None:
     """Begin again with these rows, whatever columns the table had. Its versions go on, its changes are gone.
 
@@ -123,13 +161,8 @@ def _replace(store: StoredTable, rows: DataFrame, record: Commit) -> None:
         writer = writer.tableProperty(name, value)
     if store.schema.partition is not None:
         writer = writer.partitionedBy(rows[store.schema.partition])
-    # This writer takes the record from the session alone; every other one here names its own, which counts.
-    conf = rows.sparkSession.conf
-    conf.set(_RECORD, record.encode())
-    try:
+    with _recorded(rows.sparkSession, record):
         writer.replace()
-    finally:
-        conf.unset(_RECORD)
 
 
 def _columns(schema: Schema) -> list[tuple[str, object]]:

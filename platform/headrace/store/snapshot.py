@@ -102,12 +102,14 @@ class Snapshot(Closable):
         return known
 
     def _read(self, spark: SparkSession, pin: Pin) -> DataFrame:
-        return (
-            spark.read.format("delta")
-            .option("versionAsOf", pin.delta)
-            .load(str(self.path))
-            .select(*self.schema.stored_names)
-        )
+        from pyspark.sql import functions as F
+
+        rows = spark.read.format("delta").option("versionAsOf", pin.delta).load(str(self.path))
+        there = rows.columns
+        added = [c for c in self.schema.stored if c[0] not in there]  # after this version
+        for name, kind in added:
+            rows = rows.withColumn(name, F.lit(None).cast(kind))
+        return rows.select(*self.schema.stored_names)
 
     def overwrite(self, rows: DataFrame, commit: Commit, *, partitions: list[str] | None) -> None:
         """Replace the named partitions (all rows where None) in one commit, by a Spark job.

@@ -377,6 +377,7 @@ def test_a_refresh_before_the_first_rows_is_none(catalog: Catalog) -> None:
         freshness=timedelta(days=1),
         store=SimpleNamespace(commit=SimpleNamespace(template="", complete_through=""), version=0),
         template="",
+        lacks=None,
     )
     made: list[int] = []
     registry = cast("Any", RegistryOf(source, report))

@@ -20,11 +20,13 @@ from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.cuts import Cuts
 from headrace.engine.ingest.origins import Origins
-from headrace.engine.ingest.refused import lost_input
+from headrace.engine.ingest.refused import changed_columns, lost_input
+from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
+from headrace.errors import HeadraceError
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Bounds, Topics, ends, following, lost
@@ -62,6 +64,7 @@ class Flow:
         sessions: Sessions,
         topics: Topics,
         origins: Origins,
+        columns: SourceColumns,
         bootstrap: str,
         directory: Path,
         max_offsets: int,
@@ -74,6 +77,7 @@ class Flow:
         self._sessions = sessions
         self._topics = topics
         self._origins = origins
+        self._columns = columns
         self._bootstrap = bootstrap
         self._directory = directory / self.name
         self._max_offsets = max(max_offsets, LARGEST)
@@ -193,13 +197,22 @@ class Flow:
         return following(frontier, bounds) | {t: ends(bounds[t]) for t in at_end}
 
     def look_at_sources(self) -> None:
-        """Let tables leave whose topic or server was replaced: what they have reached says nothing then."""
+        """Let tables leave whose topic or server was replaced: what they have reached says nothing then.
+
+        So do those whose source has other columns, although it may have no message of them yet.
+        """
         reading = [t for t in self.tables if t.name in self.active and is_stg(t)]
-        replaced = self._origins.look(reading)
-        for table in (t for t in reading if t.name in replaced):
+        wrong: dict[TableName, HeadraceError] = {}
+        changed, replaced = self._columns.look(reading), self._origins.look(reading)
+        for table in reading:
+            if table.name in replaced:
+                wrong[table.name] = lost_input(table, replaced[table.name])
+            elif table.name in changed:
+                wrong[table.name] = changed_columns(table, changed[table.name])
+        for table in (t for t in reading if t.name in wrong):
             with self._lock:
                 if table.name in self.active:
-                    self._tables.left(table, lost_input(table, replaced[table.name]))
+                    self._tables.left(table, wrong[table.name])
 
     def change(self, tables: list[Table]) -> bool:
         """Have these tables, upstreams first, with what they declare now. The stg tables stay the same.

@@ -13,10 +13,12 @@ from headrace.engine.ingest import offsets
 from headrace.engine.ingest.cuts import Cuts
 from headrace.engine.ingest.gate import Gate
 from headrace.engine.ingest.ingest import ingest_events, ingest_range, reading_snapshot
+from headrace.engine.ingest.refused import changed_columns
+from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.ingest.watermark import SourceTime
 from headrace.engine.spark.prepared import Queries
 from headrace.engine.spark.sessions import Sessions
-from headrace.engine.table.table import Delta, StgTable
+from headrace.engine.table.table import Delta, StgTable, is_stg
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import Event
 from headrace.sources.messages import Messages
@@ -45,6 +47,7 @@ class MicroBatch:
         *,
         sessions: Sessions,
         bootstrap: str,
+        columns: SourceColumns,
         dead_letters: DeadLetters,
         gate: Gate,
     ) -> None:
@@ -59,6 +62,7 @@ class MicroBatch:
         self.changed_at = -math.inf
         self._sessions = sessions
         self._bootstrap = bootstrap
+        self._columns = columns
         self._dead_letters = dead_letters
         self._time = SourceTime(gate)
         self._queries = Queries()
@@ -77,6 +81,7 @@ class MicroBatch:
     def step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
         """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
         begun, read = time.monotonic(), offsets.size(self.read_to, ends)
+        self._look_at_columns(ends)
         if offsets.size(self.position, ends) <= self.tables.limits.small:
             events = self._events(self._messages.read(self.read_to, ends))
             self.read_to = ends
@@ -91,6 +96,14 @@ class MicroBatch:
         self.position = ends
         self.steps += 1
         self.took = read, time.monotonic() - begun
+
+    def _look_at_columns(self, ends: Offsets) -> None:
+        """Let tables leave whose new messages may have other columns than they know."""
+        new = {topic for topic, at in ends.items() if at != self.read_to.get(topic)}
+        reading = [t for t in self.tables.all if is_stg(t) and t.name in self.tables.active]
+        changed = self._columns.look([t for t in reading if t.topic in new])
+        for table in (t for t in reading if t.name in changed):
+            self.tables.left(table, changed_columns(table, changed[table.name]))
 
     def admit_late(self) -> None:
         """Apply what the gate lost patience with."""

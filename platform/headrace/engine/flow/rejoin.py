@@ -12,7 +12,8 @@ from headrace.engine.ingest import offsets
 from headrace.engine.ingest.gate import resting_upstreams
 from headrace.engine.ingest.ingest import ingest_range
 from headrace.engine.ingest.origins import Origins
-from headrace.engine.ingest.refused import lost_input
+from headrace.engine.ingest.refused import changed_columns, lost_input
+from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
@@ -32,12 +33,14 @@ class CatchUp:
         sessions: Sessions,
         topics: Topics,
         origins: Origins,
+        columns: SourceColumns,
         dead_letters: DeadLetters,
         bootstrap: str,
     ) -> None:
         self._sessions = sessions
         self._topics = topics
         self._origins = origins
+        self._columns = columns
         self._dead_letters = dead_letters
         self._bootstrap = bootstrap
 
@@ -46,6 +49,7 @@ class CatchUp:
 
         Raises:
             NeedsResync: Kafka no longer holds what the table lacks.
+            SourceChanged: the source has other columns than the table reads.
         """
         with table.store.writing:
             table.store.open()
@@ -79,6 +83,8 @@ class CatchUp:
             self._read_on(table, end)
 
     def _read_on(self, table: StgTable, end: Offsets) -> None:
+        if (why := self._columns.look([table]).get(table.name)) is not None:
+            raise changed_columns(table, why)
         ingest_range(
             self._sessions,
             self._bootstrap,

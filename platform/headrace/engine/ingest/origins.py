@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.engine.table.table import StgTable
@@ -14,7 +14,7 @@ from headrace.sources.origin import Origin, Server, server, went_back
 from headrace.sources.restream import restream, slot_begins
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
-from headrace.spec.model import TableName
+from headrace.spec.model import SourceTable, TableName
 
 
 @dataclass(frozen=True)
@@ -73,24 +73,28 @@ class Origins:
     def _now(self, tables: Sequence[StgTable]) -> list[tuple[StgTable, Server | None, Origin]]:
         ids = self.topics.ids([t.topic for t in tables])
         sources = {t.source.table.source for t in tables}
-        servers = {source: self._server(source) for source in sources}
+        captured = [t.source.table for t in tables]
+        servers = {
+            source: self._server(source, [t for t in captured if t.source == source]) for source in sources
+        }
         slots = {source: slot_begins(self.state, source) for source in sources}
         found: list[tuple[StgTable, Server | None, Origin]] = []
         for table in tables:
             source, topic = table.source.table.source, ids.get(table.topic, "")
             at, slot = servers[source], slots[source]
-            now = Origin(topic=topic, slot=slot)
+            now = Origin(topic=topic, slot=slot, columns=table.source.digest)
             if at is not None:
-                now = Origin(topic, at.system, at.timeline, slot, slotted=at.slot is None)
+                now = replace(now, system=at.system, timeline=at.timeline, slotted=at.slot is None)
+                now = replace(now, relation=at.relations.get(table.source.table, 0))
             found.append((table, at, now))
         return found
 
-    def _server(self, source: str) -> Server | None:
+    def _server(self, source: str, captured: Sequence[SourceTable]) -> Server | None:
         """None also while a bulk snapshot makes its slot, perhaps once more."""
         load = load_record(self.state, source)
         if load is not None and not load.complete:
             return None
-        return server(self.dsn(source), slot_name(self.connector(source).config))
+        return server(self.dsn(source), slot_name(self.connector(source).config), captured)
 
 
 def _back(table: StgTable, at: Server) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from headrace.engine.table.table import StgTable
-from headrace.errors import NeedsResync
+from headrace.errors import NeedsResync, SourceChanged
 
 
 def lost_input(table: StgTable, why: str) -> NeedsResync:
     """Events that the table needs are not to be had any more."""
     return NeedsResync(f"`{table.name}`: {why}. Next: `headrace resync {table.name}`")
+
+
+def changed_columns(table: StgTable, why: str) -> SourceChanged:
+    """Events were made with columns that the table does not know."""
+    return SourceChanged(f"`{table.name}`: the columns of `{table.source.table}` have changed: {why}")
 
 
 def unsent(table: StgTable, column: str) -> NeedsResync:

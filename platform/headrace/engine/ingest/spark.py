@@ -68,20 +68,20 @@ def ingest_frame(
 def _decoded(table: StgTable, messages: DataFrame) -> DataFrame:
     """Envelope, typed image (the row after, or before where it was deleted) and `_fault` of each message."""
     checked = parse(messages, latest=True).selectExpr(
-        *_META,
-        "value",
+        *[f"{name} AS _e_{name}" for name in _META],
+        "value AS _e_value",
         f"{fault_sql()} AS _refused",
         "CASE WHEN op = 'd' THEN before ELSE after END AS _json",
     )
     typed = decode(checked, table.source, "_json")
     columns = list(table.source.names)
-    fault = f"coalesce(_refused, CASE WHEN op <> '{TRUNCATE}' THEN _bad END)"
+    fault = f"coalesce(_refused, CASE WHEN _e_op <> '{TRUNCATE}' THEN _bad END)"
     return typed.selectExpr(
-        *_META,
+        *[f"_e_{name}" for name in _META],
         f"{fault} AS _fault",
-        "value IS NULL AS _tombstone",
-        f"CASE WHEN op <> 'd' THEN {unsent_sql(table.source.columns, '_json')} END AS _unsent",
-        f"CASE WHEN {fault} IS NOT NULL THEN value END AS value",
+        "_e_value IS NULL AS _tombstone",
+        f"CASE WHEN _e_op <> 'd' THEN {unsent_sql(table.source.columns, '_json')} END AS _unsent",
+        f"CASE WHEN {fault} IS NOT NULL THEN _e_value END AS _e_value",
         *[f"`{c}`" for c in columns],
     )
 
@@ -119,14 +119,14 @@ def _ingest(
             raise unsent(table, row[0])
     columns = list(table.source.names)
     sequences = newer.select(*schema.key, SEQUENCE)
-    rows = run(spark, table.spec, [newer.where("op <> 'd'").select(*columns, SEQUENCE)])
+    rows = run(spark, table.spec, [newer.where("_e_op <> 'd'").select(*columns, SEQUENCE)])
     if SEQUENCE not in rows.columns:  # a query that names its columns: the sequence comes back by key
         rows = rows.join(sequences, list(schema.key))
     loading = summary["reads"] > 0 and not summary["lasts"]
     at_hand: pa.Table | None = None
     cleared = 0
     buries = summary["deletes"] or truncated is not None
-    deleted = newer.where("op = 'd'").select(*schema.key, SEQUENCE) if buries else None
+    deleted = newer.where("_e_op = 'd'").select(*schema.key, SEQUENCE) if buries else None
     if head.version == 0 and summary["valid"] <= table.limits.rows:
         checked = with_violations(rows, table.spec).toArrow()
         check_violations(checked, table)
@@ -201,27 +201,28 @@ def next_commit(
     )
 
 
-VALID = f"NOT _tombstone AND _fault IS NULL AND op <> '{TRUNCATE}'"
+VALID = f"NOT _tombstone AND _fault IS NULL AND _e_op <> '{TRUNCATE}'"
 """Of decoded messages: those of a row."""
 
 _META = ("topic", "partition", "offset", "key", "op", "lsn", "source_ms", "snapshot")
+"""Of the envelope; `_e_` stands before them, for columns of the source may have these names."""
 
 
 def _sequence_of(generation: int) -> Column:
     from pyspark.sql import functions as F
 
-    return F.expr(f"concat('{generation:04X}', lpad(hex(lsn), 16, '0'))")
+    return F.expr(f"concat('{generation:04X}', lpad(hex(_e_lsn), 16, '0'))")
 
 
 def _before_truncation(events: DataFrame, lsn: int) -> DataFrame:
     """Events of rows, those before the truncation turned into the deletes that it was for them."""
     from pyspark.sql import functions as F
 
-    before = F.col("lsn") < lsn
+    before = F.col("_e_lsn") < lsn
     changed = {
-        "op": F.when(before, F.lit("d")).otherwise(F.col("op")),
+        "_e_op": F.when(before, F.lit("d")).otherwise(F.col("_e_op")),
         "_unsent": F.when(~before, F.col("_unsent")),
-        "lsn": F.greatest(F.col("lsn"), F.lit(lsn)),
+        "_e_lsn": F.greatest(F.col("_e_lsn"), F.lit(lsn)),
     }
     return events.select(*[changed[c].alias(c) if c in changed else F.col(f"`{c}`") for c in events.columns])
 
@@ -253,7 +254,7 @@ def _last_events(events: DataFrame) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    order = Window.partitionBy("key").orderBy(F.col("lsn").desc(), F.col("offset").desc())
+    order = Window.partitionBy("_e_key").orderBy(F.col("_e_lsn").desc(), F.col("_e_offset").desc())
     return events.withColumn("_n", F.row_number().over(order)).where("_n = 1").drop("_n")
 
 
@@ -278,14 +279,14 @@ def topic_rows(
     columns = list(table.source.names)
     # Unpersisted, Spark would push the tests for faults below the columns that they read, and parse the JSON
     # of a message again for each time that they name one. What nobody reads here is not computed for it.
-    read = ("key", "op", "lsn", "offset", "_tombstone", "_fault", *(f"`{c}`" for c in columns))
+    read = ("_e_key", "_e_op", "_e_lsn", "_e_offset", "_tombstone", "_fault", *(f"`{c}`" for c in columns))
     events = persist(_decoded(table, messages).select(*read))
     newest = _last_events(events.where(VALID))
     if truncations and (at := _truncated_at(events)) is not None:
-        newest, loaded = newest.where(f"lsn > {at}"), None
+        newest, loaded = newest.where(f"_e_lsn > {at}"), None
     if loaded is not None and repeats:  # a connector that was killed sends again what they have in them
         newest = _later(newest, loaded, table)
-    rows = run(spark, table.spec, [newest.where("op <> 'd'").select(*columns)])
+    rows = run(spark, table.spec, [newest.where("_e_op <> 'd'").select(*columns)])
     rows = rows.select(*table.store.schema.names)
     if loaded is None:
         return rows
@@ -305,7 +306,7 @@ def _later(newest: DataFrame, held: DataFrame, table: StgTable) -> DataFrame:
 
 def _truncated_at(events: DataFrame) -> int | None:
     """The LSN of the last truncation among decoded messages."""
-    found = events.where(f"op = '{TRUNCATE}' AND NOT _tombstone").selectExpr("max(lsn)").collect()
+    found = events.where(f"_e_op = '{TRUNCATE}' AND NOT _tombstone").selectExpr("max(_e_lsn)").collect()
     return found[0][0] if found else None
 
 
@@ -335,7 +336,7 @@ def _sequence_deletes(changes: DataFrame, sequences: DataFrame, key: tuple[str, 
 
 def _letters(table: StgTable, events: DataFrame) -> list[DeadLetter]:
     refused = events.where("_fault IS NOT NULL")
-    rows = refused.select("topic", "partition", "offset", "key", "value", "_fault").collect()
+    rows = refused.select("_e_topic", "_e_partition", "_e_offset", "_e_key", "_e_value", "_fault").collect()
     return [DeadLetter(str(table.name), *row) for row in rows]
 
 
@@ -343,18 +344,18 @@ def _summary(events: DataFrame) -> dict[str, int]:
     row = events.selectExpr(
         "count(*) AS events",
         "count_if(_tombstone) AS tombstones",
-        f"count_if(op = '{TRUNCATE}') AS truncates",
-        f"coalesce(max(lsn) FILTER (WHERE op = '{TRUNCATE}'), 0) AS truncated_at",
+        f"count_if(_e_op = '{TRUNCATE}') AS truncates",
+        f"coalesce(max(_e_lsn) FILTER (WHERE _e_op = '{TRUNCATE}'), 0) AS truncated_at",
         "count_if(_fault IS NOT NULL) AS faults",
         f"count_if({VALID}) AS valid",
-        f"count(DISTINCT CASE WHEN {VALID} THEN key END) AS keys",
+        f"count(DISTINCT CASE WHEN {VALID} THEN _e_key END) AS keys",
         "count(_unsent) AS unsent",
-        "count_if(op = 'r') AS reads",
-        "count_if(op = 'd' AND _fault IS NULL) AS deletes",
-        f"count_if(op <> 'r' OR snapshot IN {LAST_READ}) AS lasts",
-        "coalesce(max(lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
-        f"coalesce(min(lsn) FILTER (WHERE {VALID}), 0) AS first_lsn",
-        "coalesce(max(source_ms), 0) AS source_ms",
+        "count_if(_e_op = 'r') AS reads",
+        "count_if(_e_op = 'd' AND _fault IS NULL) AS deletes",
+        f"count_if(_e_op <> 'r' OR _e_snapshot IN {LAST_READ}) AS lasts",
+        "coalesce(max(_e_lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
+        f"coalesce(min(_e_lsn) FILTER (WHERE {VALID}), 0) AS first_lsn",
+        "coalesce(max(_e_source_ms), 0) AS source_ms",
     ).collect()[0]
     return {name: int(row[name]) for name in row.asDict()}
 

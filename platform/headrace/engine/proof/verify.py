@@ -293,6 +293,7 @@ def _reread(table: StgTable, at: Position, cut: Cut, origin: Origin | None) -> R
         origin: what a table that rests counts in from now on; None for one that runs.
     """
     head = table.store.commit
+    known = Origin.of(head.origin)
     # A source whose log is behind what was applied is another one than it was: an older copy of it.
     back = origin is not None and sequence(head.generation, at.lsn) < head.high
     generation = head.generation + back
@@ -302,5 +303,6 @@ def _reread(table: StgTable, at: Position, cut: Cut, origin: Origin | None) -> R
         offsets={table.topic: cut.offsets[table.topic]} if origin is not None else {},
         generation=generation,
         origin=origin.record() if origin is not None else head.origin,
-        lost=head.template == table.template,
+        # What the topic has up to there may be of other columns.
+        lost=head.template == table.template or known.columns != (origin or known).columns,
     )

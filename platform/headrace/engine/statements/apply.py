@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
 from headrace.engine.read.views import Views
@@ -19,15 +20,19 @@ from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table import immutable
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table, is_stg
-from headrace.errors import TerminalError
+from headrace.errors import HeadraceError, TerminalError
 from headrace.planner.policy.apply import ApplyStep, RunningTable, Shape, WantedTable, plan_apply
 from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
 from headrace.results import AppliedTable, ApplyResult, RefreshResult
 from headrace.spec import Project
 from headrace.spec.model import TableName, TableSpec
+from headrace.store.creation import extend
 from headrace.store.delta.files import size
 from headrace.store.record.commits import latest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +63,8 @@ def _running(table: Table) -> RunningTable:
         readable=store.fits,
         has_rows=bool(store.version),
         complete_through=store.commit.complete_through,
+        columns=table.source.digest if is_stg(table) else "",
+        lacks=table.lacks is not None,
     )
 
 
@@ -73,6 +80,8 @@ def _wanted(table: Table, *, new: bool, read: Set[str]) -> WantedTable:
         offline=offline(table),
         left_behind=new and latest(table.store.changelog.path) is not None,
         joins=new and is_stg(table) and table.source.table.source in read,
+        columns=table.source.digest if is_stg(table) else "",
+        lacks=table.lacks is not None,
     )
 
 
@@ -81,10 +90,23 @@ def _shape(table: Table) -> Shape:
     return schema.stored, schema.key, schema.partition
 
 
-def _opened(table: Table, step: ApplyStep) -> Table:
+def _opened(table: Table, step: ApplyStep, spark: SparkSession) -> Table:
     immutable.create(table)
+    if step.extended:
+        extend(spark, table.store)
     table.store.open()
     table.reshaped = step.reshaped or step.joins  # its first version is all of its rows
+    return table
+
+
+def _taken(table: Table, wanted: Table) -> Table:
+    """A table that stays, with what depends on other tables and on its source."""
+    table.plan, table.lacks = wanted.plan, wanted.lacks
+    if is_stg(table) and is_stg(wanted):
+        table.behavior = wanted.behavior
+        if table.source.digest != wanted.source.digest:  # also of one that halts: to know when it is whole
+            table.source = wanted.source
+            table.run.forget_plans()
     return table
 
 
@@ -97,6 +119,7 @@ class Apply:
         purge: whether the files of tables that go are deleted.
     """
 
+    spark: SparkSession
     registry: Registry
     catalog: Catalog
     supervisor: Supervisor
@@ -131,7 +154,9 @@ class Apply:
             if prepare is not None:
                 prepare(todo, wanted, progress)
             begin()
-        if todo and not dry_run:
+        halted = {t.name for t in self.registry if t.lacks is not None}
+        halts = {t.name for t in wanted if t.lacks is not None}
+        if (todo or halted != halts) and not dry_run:
             self._swap(todo, wanted, project)
             try:
                 for number, (step, result) in enumerate(zip(todo, applied, strict=True)):
@@ -139,6 +164,7 @@ class Apply:
                     result.refreshed = self._renew(step, progress)
             finally:
                 self._give_up(todo)
+            self._relieve(halted - halts - {step.change.table for step in todo})
         return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
 
     def _check(self, step: ApplyStep) -> None:
@@ -196,14 +222,17 @@ class Apply:
                     self.views.drop(name)
                 else:
                     self.catalog.register(wanted[name].spec, wanted[name].mode, wanted[name].mode_reason)
+            for table in (t for t in wanted if t.lacks is not None):
+                for flow in self.supervisor.flows:
+                    flow.leave(table.name)
+                self.catalog.observe(table.name, "FAILED", table.lacks)
             tables = {}
             for table in wanted:
                 own = kinds.get(table.name)
                 if own is not None and own.change.kind in (ChangeKind.ADDED, ChangeKind.LOGIC):
-                    tables[table.name] = _opened(table, own)
+                    tables[table.name] = _opened(table, own, self.spark)
                 else:
-                    tables[table.name] = kept = self.registry[table.name]
-                    kept.plan = table.plan
+                    tables[table.name] = _taken(self.registry[table.name], table)
             gone, self.registry.tables = self.registry.tables, tables
             self.supervisor.admission.paused.update(renewed)
             return gone
@@ -222,6 +251,15 @@ class Apply:
             self.resume(table)
         self.views.renew(table)
         return result
+
+    def _relieve(self, names: Set[TableName]) -> None:
+        """Let tables go on whose columns are there again."""
+        for name in names & self.registry.tables.keys():
+            if self.catalog.desired(name) == "RUNNING":
+                try:
+                    self.resume(self.registry[name])
+                except HeadraceError as error:
+                    log.warning("%s does not go on: %s", name, error)
 
     def _give_up(self, todo: Sequence[ApplyStep]) -> None:
         """Say of every table that was not renewed that it was not."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,9 @@ from headrace.planner.strategies import Weighted
 from headrace.sources.postgres import SourceSchema
 from headrace.spec import Project
 from headrace.spec.identity import digest, rows_identity
+from headrace.spec.model import SchemaChangeBehavior as Behavior
 from headrace.spec.model import SourceTable, TableName, TableSpec
-from headrace.spec.sql.columns import check_columns
+from headrace.spec.sql.columns import check_columns, columns_read, lacking_columns
 from headrace.spec.sql.extension import with_columns
 from headrace.store.schema import TableSchema, spark_type
 from headrace.store.tables import StoredTable
@@ -46,22 +48,31 @@ def assemble(
     threshold: timedelta,
     shadow_one_in: int = 0,
     limits: Limits = DEFAULT_LIMITS,
+    behaviors: Mapping[SourceTable, Behavior] | None = None,
 ) -> Registry:
     """Every table of the project, upstreams first. Nothing is written.
 
     Args:
         shadow_one_in: every so many refreshes of a table its alternative runs, too; 0 for never.
+        behaviors: what is done when a captured table's columns change.
 
     Raises:
         SpecError: a column that does not exist, a query Spark refuses, a key the query does not give.
     """
     check_columns(project, {table: schema.names for table, schema in sources.items()})
+    behaviors = behaviors or {}
+    lacking = lacking_columns(
+        project,
+        {t: s.names if behaviors.get(t) is Behavior.IGNORE else s.present for t, s in sources.items()},
+    )
     columns: dict[TableName | SourceTable, Columns] = {t: s.typed for t, s in sources.items()}
     keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
     modes = refresh_modes(project, threshold)
     registry = Registry(shadow_one_in=shadow_one_in, limits=limits)
     for spec in project.tables.values():
-        source = sources[spec.source] if spec.source is not None else None
+        source = sources[spec.source].reading(columns_read(spec)) if spec.source is not None else None
+        if source is not None:
+            _check_source(spec, source)
         columns[spec.name] = _query_columns(spark, spec, columns)
         keys[spec.name] = source.key if source is not None else spec.primary_key
         _check_key(spec, keys[spec.name], columns[spec.name])
@@ -74,7 +85,10 @@ def assemble(
         template = template_hash(extended, schema)
         known_as = {former_template(extended, schema): template}
         store = StoredTable(spec.name, warehouse, schema, known_as)
-        kind = Table if source is None else partial(StgTable, source=source)
+        kind: Callable[..., Table] = Table
+        if source is not None:
+            behavior = behaviors.get(source.table, Behavior.LENIENT)
+            kind = partial(StgTable, source=source, behavior=behavior)
         registry.tables[spec.name] = kind(
             spec,
             plan,
@@ -85,8 +99,16 @@ def assemble(
             effective_freshness(spec, project)[0],
             extended=extended if hidden else None,
             limits=limits,
+            lacks=_dropped(lacking[spec.name]) if spec.name in lacking else None,
         )
     return registry
+
+
+def _dropped(error: SpecError) -> str:
+    """What a person reads of a table whose query names a column that its source has dropped."""
+    hint = f" ({error.hint})" if error.hint else ""
+    says = f"{error.location}: {error.reason}: its source has dropped it{hint}"
+    return f"{says}. Next: edit the file, `headrace apply`"
 
 
 def _plan(
@@ -173,6 +195,27 @@ def _query_columns(
             f"Spark refuses the query of `{spec.name}`: {message}", location, "correct it, then `headrace up`"
         ) from error
     return tuple((f.name, f.dataType.simpleString()) for f in result.schema.fields)
+
+
+_WITHIN = re.compile(
+    r"_(image|role|json|i|bad|corrupt|refused|fault|tombstone|unsent|seq|had|n|gone|side|key\d+|e_.*)"
+)
+"""Names by which columns go beside those of the source while messages become rows."""
+
+
+def _check_source(spec: TableSpec, source: SourceSchema) -> None:
+    """Raises SpecError where columns cannot be told apart from others."""
+    lowered = [name.lower() for name in source.names]
+    for name in source.names:
+        if _WITHIN.fullmatch(name.lower()):
+            why = f"column `{name}` of `{source.table}` has a name that headrace uses itself"
+            hint = "name the columns to read in place of `*`, without it"
+        elif lowered.count(name.lower()) > 1:
+            why = f"columns of `{source.table}` differ from `{name}` in upper and lower case alone"
+            hint = "rename one of them in the source"
+        else:
+            continue
+        raise SpecError(why, spec.references[0].location, hint)
 
 
 def _check_key(spec: TableSpec, key: tuple[str, ...], columns: Columns) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
@@ -13,8 +15,9 @@ from headrace.engine.statements.alter import with_alterations
 from headrace.engine.statements.apply import Apply, plan
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.statements.blue_green import Green
-from headrace.engine.supervisor.start import describe_sources
+from headrace.engine.statements.captured import Captured, Schemas
 from headrace.engine.table.table import Registry
+from headrace.errors import SpecError, TerminalError
 from headrace.locks import OrderedLock, Rank
 from headrace.progress import Progress
 from headrace.results import ApplyResult
@@ -23,7 +26,7 @@ from headrace.sources.dsn import source_dsn
 from headrace.spec import Project, load_project
 from headrace.spec.calendar import in_force
 from headrace.spec.edit import Edit
-from headrace.spec.model import TableName
+from headrace.spec.model import SchemaChangeBehavior, SourceTable, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +48,7 @@ class Deployment:
         self._catalog = catalog
         self._applying = OrderedLock(Rank.APPLY, "the deployment")
         self._edited = Edited()
+        self._captured = Captured(catalog, self.dsn, SchemaChangeBehavior(settings.schema_change_behavior))
         self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
         with_alterations(self.files, catalog.alterations)
         if waiting:
@@ -82,12 +86,15 @@ class Deployment:
             if edit is not None:
                 edit.check()
             files = edit.project if edit is not None else load_project(self.files.directory)
-            project, wanted = self.assemble(spark, files)
+            sources = self._captured.now(files, self.files)
+            project, wanted = self._assembled(spark, files, sources)
+            _check_dropped(wanted, work.registry)
             deployed = deployed_tables(self._catalog, files.directory)
 
             def begin() -> None:
                 if edit is not None:
                     edit.write()
+                self._captured.note(sources)
                 self.files = files
                 with_alterations(files, self._catalog.alterations)  # what a file says otherwise is forgotten
 
@@ -106,6 +113,30 @@ class Deployment:
                 )
             return result if green is None else result.model_copy(update={"proofs": green.proofs})
 
+    def follow(
+        self, work: Apply, spark: SparkSession, tables: Collection[SourceTable], progress: Progress
+    ) -> ApplyResult:
+        """Let the tables run by the columns that these captured tables have now.
+
+        Raises:
+            TerminalError: a person is to decide.
+        """
+        with self._applying:
+            try:
+                sources = self._captured.follow(self.files, tables, strictly=True)
+                project, wanted = self._assembled(spark, self.files, sources)
+            except SpecError as error:
+                behaviors = self._captured.behaviors(self.files)
+                if any(behaviors[t] is not SchemaChangeBehavior.TRY_EVOLVE for t in tables):
+                    raise
+                log.warning("the tables keep the columns that they have: %s", error)
+                sources = self._captured.follow(self.files, tables, strictly=False)
+                project, wanted = self._assembled(spark, self.files, sources)
+            deployed = deployed_tables(self._catalog, self.files.directory)
+            todo = plan(work.registry, wanted, deployed, self.files)
+            begin = partial(self._captured.note, sources)
+            return work.run(todo, wanted, project, begin=begin, dry_run=False, progress=progress)
+
     def assemble(self, spark: SparkSession, files: Project) -> tuple[Project, Registry]:
         """These declarations as statements have altered them, and their tables as of now, not yet open.
 
@@ -113,7 +144,9 @@ class Deployment:
             SpecError: Spark refuses one of them.
             HeadraceError: a source does not answer.
         """
-        sources = describe_sources(files, self.dsn)
+        return self._assembled(spark, files, self._captured.running(files))
+
+    def _assembled(self, spark: SparkSession, files: Project, sources: Schemas) -> tuple[Project, Registry]:
         project, _, _ = self._catalog.alterations.applied(files)
         registry = assemble(
             spark,
@@ -122,5 +155,14 @@ class Deployment:
             warehouse=self._settings.warehouse,
             threshold=timedelta(seconds=self._settings.continuous_threshold_seconds),
             shadow_one_in=self._settings.shadow_one_in,
+            behaviors=self._captured.behaviors(project),
         )
         return project, registry
+
+
+def _check_dropped(wanted: Registry, running: Registry) -> None:
+    """Raises TerminalError where a text that is new names a column that its source has dropped."""
+    for table in wanted:
+        old = running.tables.get(table.name)
+        if table.lacks is not None and (old is None or old.template != table.template):
+            raise TerminalError(table.lacks)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from headrace.catalog import Catalog
 from headrace.engine.table.table import Table
-from headrace.errors import HeadraceError, NeedsResync, TerminalError
+from headrace.errors import HeadraceError, NeedsResync, SourceChanged, TerminalError
 from headrace.scheduling.turns import FIRST_RETRY, LONGEST_RETRY
+from headrace.spec.model import TableName
 
 
 @dataclass
@@ -22,11 +23,16 @@ class Failures:
     """Retries are keyed by the name of a table or of a flow."""
 
     catalog: Catalog
+    changed: set[TableName] = field(default_factory=set)
+    """Tables whose source has other columns than they read."""
+
     _retries: dict[str, _Retry] = field(default_factory=dict)
 
     def failed(self, table: Table, error: Exception) -> None:
         """A table cannot go on: a person must act, or it is tried again with back-off."""
         self.observe(table, error)
+        if isinstance(error, SourceChanged):
+            self.changed.add(table.name)
         if isinstance(error, TerminalError):
             self.forget(str(table.name))  # of an error before: it cannot help any more
         else:

@@ -155,7 +155,7 @@ def outdated(table: Table) -> str | None:
     """Why the table cannot go on: another text made its rows. A FULL one makes all of them anew by itself.
     Or it is to stream, and has only what the batch alone has written.
     """
-    if (why := lacking(table)) is not None:
+    if (why := table.lacks or lacking(table)) is not None:
         return why
     same = table.store.commit.template == table.template
     if same or not table.store.version or table.mode is RefreshMode.FULL:

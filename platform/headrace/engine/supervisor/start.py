@@ -12,6 +12,7 @@ from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest.gate import gate_of
 from headrace.engine.ingest.origins import Origins
+from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.immutable import create
 from headrace.engine.table.table import Registry, Table
@@ -19,10 +20,8 @@ from headrace.errors import HeadraceError
 from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.postgres import SourceSchema, describe
 from headrace.sources.topics import Topics
 from headrace.spec import Project
-from headrace.spec.model import SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -47,21 +46,6 @@ def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[s
         stopping.wait(RETRY_SECONDS)
 
 
-def describe_sources(project: Project, dsn: Callable[[str], str]) -> dict[SourceTable, SourceSchema]:
-    """The schemas of all captured tables, read from their databases.
-
-    Args:
-        dsn: connection string of a source by its name.
-    Raises:
-        HeadraceError: a source is not there yet, or lacks a table.
-    """
-    found: dict[SourceTable, SourceSchema] = {}
-    tables = project.sources()
-    for source in sorted({t.source for t in tables}):
-        found |= describe(dsn(source), [t for t in tables if t.source == source])
-    return found
-
-
 def flow_maker(
     project: Project,
     registry: Registry,
@@ -70,6 +54,7 @@ def flow_maker(
     sessions: Sessions,
     topics: Topics,
     origins: Origins,
+    columns: SourceColumns,
     dead_letters: DeadLetters,
     on_failure: Callable[[Table, Exception], None],
 ) -> Callable[[FlowPlan], Flow]:
@@ -82,6 +67,7 @@ def flow_maker(
             advancing,
             sessions=sessions,
             bootstrap=bootstrap,
+            columns=columns,
             dead_letters=dead_letters,
             gate=gate_of(tables, project.connectors),
         )
@@ -91,6 +77,7 @@ def flow_maker(
             sessions=sessions,
             topics=topics,
             origins=origins,
+            columns=columns,
             bootstrap=bootstrap,
             directory=settings.state / "checkpoints",
             max_offsets=settings.max_offsets_per_trigger,

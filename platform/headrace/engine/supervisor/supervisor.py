@@ -157,6 +157,8 @@ class Supervisor:
         except Exception as error:
             self.failures.failed(table, error)
             raise
+        if flow is not None and table.name not in flow.active:  # its first step has made it leave again
+            raise TerminalError(self.catalog.row(table.name).error or f"`{table.name}` has left its flow")
         self.failures.forget(str(table.name))
         self.catalog.observe(table.name, "RUNNING")
 

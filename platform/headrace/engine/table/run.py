@@ -43,6 +43,10 @@ class TableRun:
     origin: Origin | None = None
     """Where a stg table's events come from, as it was seen last."""
 
+    def forget_plans(self) -> None:
+        """What was planned is of other columns."""
+        self.queries, self.arrow_agrees = Queries(), False
+
     def origin_after(self, head: Commit) -> dict[str, Any]:
         """What the next commit of a stg table says of where its events come from."""
         return head.origin if self.origin is None else self.origin.record()

@@ -14,7 +14,7 @@ from headrace.engine.table.run import TableRun
 from headrace.planner.plan import Plan
 from headrace.planner.policy.classify import Change
 from headrace.sources.postgres import SourceSchema
-from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
+from headrace.spec.model import RefreshMode, SchemaChangeBehavior, SourceTable, TableName, TableSpec
 from headrace.store.live.head import Cold, Head
 from headrace.store.tables import StoredTable
 
@@ -42,6 +42,9 @@ class Table:
         recorded = self.store.commit.upstreams
         covered = self.run.covered
         return {n: max(recorded.get(n, 0), covered.get(n, 0)) for n in {*recorded, *covered}}
+
+    lacks: str | None = None
+    """Why its query cannot run: it names a column that its source has dropped."""
 
     reshaped: bool = False
     """Whether its rows have another shape than it declares: columns, key or partition."""
@@ -76,10 +79,12 @@ class StgTable(Table):
     """One that reads a captured table.
 
     Args:
-        source: the captured table's schema.
+        source: what it reads of the captured table.
+        behavior: what it does when the source's columns change.
     """
 
     source: SourceSchema = field(kw_only=True)
+    behavior: SchemaChangeBehavior = SchemaChangeBehavior.LENIENT
 
     @property
     def topic(self) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 
 from headrace.catalog import Catalog
 from headrace.engine.flow.arrangement import Arrangement
@@ -13,12 +14,16 @@ from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.flow.publication import Publication
 from headrace.engine.flow.rejoin import CatchUp
 from headrace.engine.ingest.origins import Origins
+from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.run_modes import offline_writer, partition_completion
 from headrace.engine.proof.verify import Proof
 from headrace.engine.read.views import Views
 from headrace.engine.snapshot.loads import Loads
 from headrace.engine.spark.sessions import Sessions
+from headrace.engine.statements.apply import Apply
+from headrace.engine.statements.blue_green import Green
+from headrace.engine.statements.columns_follower import ColumnsFollower
 from headrace.engine.statements.deployment import Deployment
 from headrace.engine.statements.recompute import Recompute
 from headrace.engine.supervisor.admission import Admission
@@ -32,7 +37,7 @@ from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.topics import Topics
 from headrace.spec import Project
-from headrace.spec.model import TableName
+from headrace.spec.model import SourceTable, TableName
 from headrace.spec.partitions.label_range import LabelRange
 
 
@@ -50,6 +55,9 @@ class Engine:
     publication: Publication
     recomputing: Recompute
     completion: PartitionCompletion
+    columns: SourceColumns
+    failures: Failures
+    deployment: Deployment
     run_id: str
 
     @property
@@ -65,16 +73,54 @@ class Engine:
         """
         self.supervisor.start()
         self.completion.start()
+        self._follower.start()
         self.views.begin(self.registry, stopping)
 
     def stop(self) -> None:
         """Stop what runs by itself, between two micro-batches."""
+        self._follower.stop()
         self.completion.stop()
         self.supervisor.stop()
+        self.columns.close()
 
     def flow(self, name: TableName) -> Flow | None:
         """The flow that advances the table; None where none does."""
         return flow_of(self.flows, name)
+
+    @cached_property
+    def _follower(self) -> ColumnsFollower:
+        return ColumnsFollower(self.registry, self.sessions, self.failures, self._follow_columns)
+
+    def follow_columns(self, table: Table) -> None:
+        """Let a stg table's rows be of the columns that its source has now; others are as they were.
+
+        Raises:
+            TerminalError: a person is to decide.
+        """
+        if is_stg(table) and self.columns.look([table]):
+            self._follow_columns(table.source.table)
+
+    def _follow_columns(self, captured: SourceTable) -> None:
+        self.loads.refuse()
+        self.deployment.follow(self.applying(), self.sessions.batch, {captured}, Progress())
+
+    def applying(self, green: Green | None = None, *, purge: bool = False) -> Apply:
+        """What lets the tables become others.
+
+        Args:
+            green: has some of them built aside.
+            purge: whether the files of tables that go are deleted.
+        """
+        return Apply(
+            self.sessions.batch,
+            self.registry,
+            self.catalog,
+            self.supervisor,
+            self.views,
+            lambda table, said: self.recomputing.recompute(table, None, said, green),
+            self.resume,
+            purge=purge,
+        )
 
     def resume(self, table: Table) -> None:
         """Let the table go on. Raises what keeps it out."""
@@ -120,6 +166,7 @@ def build(
         settings.connect_rest,
         settings.state,
     )
+    columns = SourceColumns(deployment.dsn)
     make = flow_maker(
         project,
         registry,
@@ -127,6 +174,7 @@ def build(
         sessions=sessions,
         topics=topics,
         origins=origins,
+        columns=columns,
         dead_letters=dead_letters,
         on_failure=failures.failed,
     )
@@ -155,7 +203,7 @@ def build(
         catalog,
         sessions,
         views,
-        CatchUp(sessions, topics, origins, dead_letters, settings.kafka_bootstrap),
+        CatchUp(sessions, topics, origins, columns, dead_letters, settings.kafka_bootstrap),
         admission,
         failures,
         recomputing.advance,
@@ -175,5 +223,8 @@ def build(
         publication,
         recomputing,
         completion,
+        columns,
+        failures,
+        deployment,
         run_id,
     )

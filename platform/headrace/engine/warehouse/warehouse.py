@@ -11,7 +11,6 @@ from headrace.engine.read import changes, views
 from headrace.engine.spark.job_group import JobGroup
 from headrace.engine.spark.jvm import jvm_status
 from headrace.engine.statements.alter import alter
-from headrace.engine.statements.apply import Apply
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.cascade import Cascade
 from headrace.engine.statements.immutable import Bounds
@@ -194,7 +193,9 @@ class Warehouse:
         """Go on from the recorded frontier, nothing lost and nothing twice."""
         found = self._table(table)
         self._catalog.set_desired(found.name, "RUNNING")
-        self._engine().resume(found)
+        engine = self._engine()
+        engine.follow_columns(found)
+        engine.resume(self._table(table))
 
     def alter(self, table: str, what: Property, value: str | None) -> AlterResult:
         """Set a property of the table, or let its file count again (None); flows and schedule follow."""
@@ -229,15 +230,7 @@ class Warehouse:
         if blue_green:
             place = self._settings.warehouse / "green"
             green = Green(engine.sessions, engine.registry, engine.flows, place, engine.run_id)
-        work = Apply(
-            engine.registry,
-            self._catalog,
-            engine.supervisor,
-            engine.views,
-            lambda table, said: engine.recomputing.recompute(table, None, said, green),
-            engine.resume,
-            purge=made is not None,
-        )
+        work = engine.applying(green, purge=made is not None)
         with self._cancellable(progress):
             return self._lifecycle.deployment.apply(
                 work, engine.sessions.batch, made, green=green, dry_run=dry_run, progress=progress
@@ -262,6 +255,9 @@ class Warehouse:
         """All of the table anew from what it reads, or what that would change; then it goes on from there."""
         engine, found = self._engine(), self._table(table)
         engine.loads.refuse()
+        if not dry_run:
+            engine.follow_columns(found)
+            found = self._table(table)
         work = Resync(engine.proof, lambda which, said: engine.refresh(which, None, said))
         with self._cancellable(progress, urgent=not dry_run):
             return work.run(found, progress, dry_run=dry_run)

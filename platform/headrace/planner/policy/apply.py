@@ -9,8 +9,10 @@ from headrace.planner.policy.changes import ChangeKind, TableChange, change_of, 
 from headrace.planner.policy.modes import Lineage
 from headrace.spec.model import TableName, TableSpec
 
-Shape = tuple[object, ...]
-"""Columns, key and partition of stored rows."""
+Column = tuple[str, str]
+
+Shape = tuple[tuple[Column, ...], tuple[str, ...], str | None]
+"""Columns (name, type), key and partition of stored rows."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class RunningTable:
         readable: whether its files have the columns of its definition.
         has_rows: whether it has a version.
         complete_through: the last partition that the batch alone has written, "" for none.
+        columns: of a stg table: digest of the source's columns by which it runs.
+        lacks: whether it stands still, for a column that its source has dropped.
     """
 
     spec: TableSpec
@@ -33,6 +37,8 @@ class RunningTable:
     readable: bool = True
     has_rows: bool = True
     complete_through: str = ""
+    columns: str = ""
+    lacks: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ class WantedTable:
         left_behind: whether files of a removed table of its name are there.
         joins: whether it is a stg table whose source others have read already: its topic need not hold the
             rows that were there before, so they are read from the source.
+        columns: of a stg table: digest of the source's columns that it reads.
+        lacks: whether its source has dropped a column that it names: its rows stay what they were.
     """
 
     name: TableName
@@ -52,6 +60,8 @@ class WantedTable:
     offline: bool = False
     left_behind: bool = False
     joins: bool = False
+    columns: str = ""
+    lacks: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,12 +70,14 @@ class ApplyStep:
 
     Args:
         reshaped: whether it begins again: with other columns, another key or partition.
+        extended: whether it only gets more columns: it goes on with the changes that it has.
         joins: whether it is a new stg table whose rows are read from the source.
     """
 
     change: TableChange
     reshaped: bool = False
     joins: bool = False
+    extended: bool = False
 
     @property
     def renews(self) -> bool:
@@ -108,6 +120,12 @@ def plan_apply(
     return tuple(found)
 
 
+def extends(old: Shape, new: Shape) -> bool:
+    """Whether rows of one shape are rows of another that lack some columns."""
+    kept = dict(old[0])
+    return old[1:] == new[1:] and tuple(c for c in new[0] if c[0] in kept) == old[0]
+
+
 def _step(
     old: RunningTable | None,
     new: WantedTable,
@@ -118,15 +136,22 @@ def _step(
     spec = files.tables[new.name]
     if old is None:  # nobody knows the shape of what a removed table of its name has left
         return ApplyStep(TableChange(new.name, ChangeKind.ADDED), new.left_behind, new.joins)
+    if new.lacks:
+        return None
     change = change_of(deployed.get(new.name, old.spec), spec, files)
-    if old.made_by != new.template:
+    if old.made_by != new.template or old.shape != new.shape:
         # A `*`, or a type of an upstream, changes columns without a word of the text.
         what = change.what if change is not None and change.what else ("columns",)
         change = TableChange(new.name, ChangeKind.LOGIC, what, readers(new.name, files))
         # Where it was to be applied before and was not done, nobody knows the shape that its rows have.
         known = old.readable and old.template == old.made_by
         kept = old.has_rows or new.offline  # without rows, its columns are there all the same
+        if kept and known and old.shape != new.shape and extends(old.shape, new.shape):
+            return ApplyStep(change, extended=True)
         return ApplyStep(change, kept and not (known and old.shape == new.shape))
+    if old.has_rows and (old.lacks or old.columns != new.columns):
+        what = (f"its source has {'the column again' if old.lacks else 'other columns'}",)
+        return ApplyStep(TableChange(new.name, ChangeKind.RECOMPUTED, what, readers(new.name, files)))
     if lost := [str(u) for u in spec.upstreams if u in again]:
         return ApplyStep(TableChange(new.name, ChangeKind.RECOMPUTED, (f"{', '.join(lost)} begins again",)))
     lacks = bool(old.complete_through) and not new.offline

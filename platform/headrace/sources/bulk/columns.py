@@ -47,6 +47,8 @@ def copied(column: SourceColumn, *, generated: bool = False) -> CopiedColumn | s
         generated: PostgreSQL computes it, and does not publish it.
     """
     kind = column.type
+    if column.dropped:
+        return CopiedColumn(column.name, "NULL::text")
     if generated:
         return f"column `{column.name}` is generated"
     if kind in _AS_THEY_ARE or _PARAMETRISED.fullmatch(kind) or column.spark.startswith("decimal("):

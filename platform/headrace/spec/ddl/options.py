@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from headrace.errors import did_you_mean
 from headrace.spec.calendar import Calendar, NoCalendar, read_calendar, read_zone
-from headrace.spec.model import CorrectionPolicy
+from headrace.spec.model import CorrectionPolicy, SchemaChangeBehavior
 from headrace.spec.partitions.completion import OPTIONS as COMPLETION
 from headrace.spec.partitions.completion import ZONE, Completion, NoCompletion, read_option
 from headrace.spec.partitions.labels import FORMATS, is_format
@@ -21,6 +21,7 @@ FORMATTER = ("partition.fields.", ".date-formatter")
 CORRECTION = "correction.policy"
 CALENDAR = "freshness.calendar"
 TIME_ZONE = "freshness.time-zone"
+SCHEMA_CHANGE = "schema.change.behavior"
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Options:
     correction_policy: CorrectionPolicy = CorrectionPolicy.RECOMPUTE
     calendar: Calendar | None = None
     completion: Completion = field(default_factory=Completion)
+    schema_change: SchemaChangeBehavior | None = None
 
     @property
     def written(self) -> tuple[tuple[str, str], ...]:
@@ -64,6 +66,13 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
                     f"'{value.value}' is no correction policy", at=value, hint=f"write {choices}"
                 )
             options.correction_policy = CorrectionPolicy(value.value)
+        elif key.value == SCHEMA_CHANGE:
+            if value.value not in list(SchemaChangeBehavior):
+                choices = " or ".join(f"'{c}'" for c in SchemaChangeBehavior)
+                raise cursor.error(
+                    f"'{value.value}' is no behavior at schema changes", at=value, hint=f"write {choices}"
+                )
+            options.schema_change = SchemaChangeBehavior(value.value)
         elif key.value in (CALENDAR, TIME_ZONE):
             continue  # together, below
         elif key.value in COMPLETION:
@@ -74,7 +83,14 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
             options.partition_format = value.value
         else:
             columns = partitioned_by or ("<column>",)
-            known = [CORRECTION, CALENDAR, TIME_ZONE, *COMPLETION, *(f"{prefix}{c}{suffix}" for c in columns)]
+            known = [
+                CORRECTION,
+                CALENDAR,
+                TIME_ZONE,
+                SCHEMA_CHANGE,
+                *COMPLETION,
+                *(f"{prefix}{c}{suffix}" for c in columns),
+            ]
             raise cursor.error(f"'{key.value}' is no option", at=key, hint=did_you_mean(key.value, known))
     _read_calendar(cursor, options)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from headrace.errors import Location, SpecError, did_you_mean
 from headrace.spec.ddl.elements import parse_expression
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.spec.project import Project, raise_all
+from headrace.spec.sql.query import query_tokens
 from headrace.spec.sql.resolver import BARE, Resolver
 from headrace.spec.sql.scopes import Columns
 from headrace.spec.syntax.text import advance
@@ -30,18 +32,43 @@ def check_columns(
         SpecError: a column that no upstream has, two output columns of one name or one without a name,
             a key, partition or constraint column that the query does not return.
     """
+    output, errors = _checked(project, source_columns)
+    raise_all(list(errors.values()))
+    return output
+
+
+def lacking_columns(
+    project: Project, source_columns: Mapping[SourceTable, Sequence[str]]
+) -> dict[TableName, SpecError]:
+    """The tables that name a column which no upstream has; what reads these is not asked."""
+    return _checked(project, source_columns)[1]
+
+
+def _checked(
+    project: Project, source_columns: Mapping[SourceTable, Sequence[str]]
+) -> tuple[dict[TableName, tuple[str, ...]], dict[TableName, SpecError]]:
     known: dict[str, Columns] = {str(source): tuple(names) for source, names in source_columns.items()}
     output: dict[TableName, tuple[str, ...]] = {}
-    errors: list[SpecError] = []
+    errors: dict[TableName, SpecError] = {}
     for name, spec in project.tables.items():
         try:
             known[str(name)] = table_columns(spec, known)
         except SpecError as error:
-            errors.append(error)
+            errors[name] = error
             known[str(name)] = None
         output[name] = known[str(name)] or ()
-    raise_all(errors)
-    return output
+    return output, errors
+
+
+def columns_read(spec: TableSpec) -> frozenset[str] | None:
+    """The names, in lower case, that a query of one upstream may take from it; None: all that it has."""
+    if any(token.token_type == TokenType.PIPE_GT for token in query_tokens(spec.query)):
+        return None
+    stars = (star for star in spec.query_ast.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
+    if any(True for _ in stars):
+        return None
+    columns = spec.query_ast.find_all(exp.Column)
+    return frozenset(part.name.lower() for column in columns for part in column.parts)
 
 
 def table_columns(spec: TableSpec, upstream_columns: Mapping[str, Columns]) -> Columns:

@@ -144,6 +144,10 @@ class Session:
             raise SparkAsked
         return self
 
+    @property
+    def columns(self) -> list[str]:
+        return ["id", "word", "value", "hour"]
+
     def select(self, *columns: str) -> Session:
         return self
 

@@ -109,12 +109,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
                 bounds=lambda names: {ORDERS: dict(bounds)},
             ),
         )
+        unchanged = cast("Any", SimpleNamespace(look=lambda tables: {}))
         advancing = FlowTables("f", list(tables), sessions=sessions, registry=registry, on_failure=on_failure)
         gate = Held()
         batch = MicroBatch(
             advancing,
             sessions=sessions,
             bootstrap="127.0.0.1:1",
+            columns=unchanged,
             dead_letters=cast("Any", None),
             gate=cast("Any", gate),
         )
@@ -124,6 +126,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             sessions=sessions,
             topics=topics,
             origins=cast("Any", SimpleNamespace(look=lambda tables: replaced)),
+            columns=unchanged,
             bootstrap="127.0.0.1:1",
             directory=tmp_path,
             max_offsets=max_offsets,

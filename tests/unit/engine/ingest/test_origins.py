@@ -39,7 +39,7 @@ def table(name: str, *, version: int = 3, high: int = 500) -> Any:
     return SimpleNamespace(
         name=name,
         topic=source.topic,
-        source=SimpleNamespace(table=source),
+        source=SimpleNamespace(table=source, digest="as before"),
         store=SimpleNamespace(version=version, commit=commit),
         run=TableRun(),
     )
@@ -64,7 +64,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
             tmp_path,
         )
     )
-    monkeypatch.setattr(module, "server", lambda dsn, slot: made.server)
+    monkeypatch.setattr(module, "server", lambda dsn, slot, captured: made.server)
     monkeypatch.setattr(module, "slot_begins", lambda state, source: made.begins)
 
     def restream(dsn: str, of: Any, tables: list[SourceTable], client: Any, state: Path) -> None:

@@ -55,6 +55,7 @@ def table(tmp_path: Path, catalog: Catalog) -> Any:
         template="text",
         mode=RefreshMode.CONTINUOUS,
         freshness=timedelta(1),
+        lacks=None,
     )
 
 

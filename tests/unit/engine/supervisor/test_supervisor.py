@@ -65,7 +65,9 @@ def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
     )
     store = SimpleNamespace(version=3, commit=commit)
     mode = RefreshMode.INCREMENTAL
-    table = SimpleNamespace(name=spec.name, store=store, template="old", mode=mode, freshness=None)
+    table = SimpleNamespace(
+        name=spec.name, store=store, template="old", mode=mode, freshness=None, lacks=None
+    )
     catalog.register(spec, mode)
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     nothing = cast("Any", None)

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 from planner_support import write_table
 
-from headrace.planner.policy.apply import ApplyStep, RunningTable, WantedTable, plan_apply
+from headrace.planner.policy.apply import ApplyStep, RunningTable, Shape, WantedTable, plan_apply
 from headrace.spec.model import TableName, TableSpec
 
 UPPER, LOWER = TableName("dwd", "upper"), TableName("dws", "lower")
 QUERY = "SELECT order_id, logdate FROM {} WHERE logdate BETWEEN ${{start_date}} AND ${{end_date}}"
-SHAPE, OTHER = ("order_id", "logdate"), ("order_id", "logdate", "more")
+ID, DATE, MORE = ("order_id", "bigint"), ("logdate", "string"), ("more", "string")
+KEY: tuple[tuple[str, ...], None] = (("order_id",), None)
+SHAPE: Shape = ((ID, DATE), *KEY)
+OTHER: Shape = ((DATE, ID), *KEY)
+WIDER: Shape = ((ID, MORE, DATE), *KEY)
 
 
 @dataclass
@@ -40,7 +44,7 @@ class World:
             deployed = {name: table.spec for name, table in self.running.items()}
         return plan_apply(self.running, list(self.wanted.values()), deployed, self.files)
 
-    def edit(self, name: TableName, shape: tuple[str, ...] = SHAPE) -> None:
+    def edit(self, name: TableName, shape: Shape = SHAPE) -> None:
         self.wanted[name] = replace(self.wanted[name], template="new", shape=shape)
 
 
@@ -70,6 +74,25 @@ def test_other_columns_make_the_readers_begin_with_them(world: World) -> None:
         "dwd.upper: LOGIC (columns), begins again; read by dws.lower",
         "dws.lower: RECOMPUTED (dwd.upper begins again)",
     ]
+
+
+def test_more_columns_come_in_place(world: World) -> None:
+    world.edit(UPPER, WIDER)
+    assert world.plan() == ["dwd.upper: LOGIC (columns); read by dws.lower"]
+    assert [(s.renews, s.extended) for s in world.steps()] == [(True, True)]
+    for other in (
+        ((ID, MORE), *KEY),
+        ((ID, ("logdate", "date"), MORE), *KEY),
+        (WIDER[0], ("logdate",), None),
+    ):
+        world.edit(UPPER, other)
+        assert "begins again" in world.plan()[0]
+
+
+def test_columns_that_came_in_vain_go_again(world: World) -> None:
+    """Their apply failed after they had come."""
+    world.running[UPPER] = replace(world.running[UPPER], template="new", shape=WIDER)
+    assert "dwd.upper: LOGIC (columns), begins again" in world.plan()[0]
 
 
 def test_rows_of_a_text_that_was_never_done_have_a_shape_that_nobody_knows(world: World) -> None:
@@ -109,3 +132,21 @@ def test_a_table_that_is_to_stream_gets_the_partitions_that_the_batch_has_not_wr
     assert world.plan() == ["dws.lower: RECOMPUTED (it lacks partitions)"]
     world.wanted[LOWER] = replace(world.wanted[LOWER], offline=True)
     assert world.plan() == []
+
+
+def test_a_table_whose_source_has_other_columns_is_read_again(world: World) -> None:
+    world.wanted[UPPER] = replace(world.wanted[UPPER], columns="now")
+    assert world.plan() == ["dwd.upper: RECOMPUTED (its source has other columns); read by dws.lower"]
+    [step] = world.steps()
+    assert step.renews and not step.reshaped
+    world.running[UPPER] = replace(world.running[UPPER], has_rows=False)
+    assert world.plan() == []
+
+
+def test_a_table_that_names_a_dropped_column_keeps_its_rows(world: World) -> None:
+    world.edit(LOWER, OTHER)
+    world.wanted[LOWER] = replace(world.wanted[LOWER], columns="now", lacks=True)
+    assert world.plan() == []
+    world.wanted[LOWER] = replace(world.wanted[LOWER], template="old", shape=SHAPE, lacks=False)
+    world.running[LOWER] = replace(world.running[LOWER], lacks=True)
+    assert world.plan() == ["dws.lower: RECOMPUTED (its source has the column again)"]

@@ -10,7 +10,7 @@ from spec_support import SHOP_COLUMNS, load_queries, load_query, write
 from headrace.errors import SpecError
 from headrace.spec import TableName, load_table
 from headrace.spec.project import ProjectErrors
-from headrace.spec.sql.columns import check_columns, table_columns
+from headrace.spec.sql.columns import check_columns, columns_read, lacking_columns, table_columns
 
 UPSTREAMS = {
     "dwd.o": ("a", "b", "s", "m", "arr"),
@@ -167,3 +167,39 @@ def test_all_errors_are_told_and_none_follows_from_another(tmp_path: Path) -> No
     with pytest.raises(ProjectErrors) as refused:
         check_columns(project, SHOP_COLUMNS)
     assert [e.location.path.name for e in refused.value.errors] == ["orders.sql", "b.sql"]
+
+
+def test_who_names_a_column_that_is_not_there_is_told_and_a_star_is_not(tmp_path: Path) -> None:
+    project = load_queries(
+        tmp_path,
+        stg__orders="SELECT *, 1 AS one FROM shop.public.orders",
+        dwd__a="SELECT order_id AS a, status FROM stg.orders",
+        dwd__b="SELECT *, order_id AS a FROM stg.orders",
+        dws__c="SELECT a, status FROM dwd.a",
+        dws__d="SELECT a, status FROM dwd.b",
+    )
+    source = next(iter(project.sources()))
+    without = {source: tuple(c for c in SHOP_COLUMNS[source] if c != "status")}
+    lacking = lacking_columns(project, without)
+    assert [str(name) for name in lacking] == ["dwd.a", "dws.d"]  # what reads the former has its old rows
+    assert "column `status`" in str(lacking[TableName("dwd", "a")])
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        (
+            "SELECT order_id, upper(Status) AS s FROM dwd.o WHERE amount > 0",
+            "order_id status amount",
+        ),
+        (
+            "SELECT o.order_id, count(*) OVER (PARTITION BY o.user_id) AS n FROM dwd.o o",
+            "o order_id user_id",
+        ),
+        ("SELECT *, 1 AS one FROM dwd.o", None),
+        ("SELECT o.* FROM dwd.o", None),
+    ],
+)
+def test_what_a_query_takes_of_its_upstream(tmp_path: Path, query: str, names: str | None) -> None:
+    found = columns_read(load_query(tmp_path, query))
+    assert found == (None if names is None else set(names.split()))

@@ -1,0 +1,78 @@
+"""Lets stg tables go on after the columns of their sources have changed, as they declare."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.engine.spark.session import use_pool
+from headrace.engine.spark.sessions import Sessions
+from headrace.engine.supervisor.failures import Failures
+from headrace.engine.table.table import Registry, StgTable, is_stg
+from headrace.errors import TransientError
+from headrace.spec.model import SourceTable
+
+log = logging.getLogger(__name__)
+
+TICK = 0.5
+"""Seconds between two looks at what has changed."""
+
+
+@dataclass
+class ColumnsFollower:
+    """
+    Args:
+        failures: knows of tables that left their flow for it.
+        follow: lets the tables run by the columns that a captured table has now; raises what a person is to
+            decide.
+    """
+
+    registry: Registry
+    sessions: Sessions
+    failures: Failures
+    follow: Callable[[SourceTable], None]
+    _stop: threading.Event = field(init=False, default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._watch, name="columns", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for what is under way; nothing follows."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        use_pool(self.sessions.batch, "batch")
+        while not self._stop.wait(TICK):
+            for captured, tables in self._changed().items():
+                self._follow(captured, tables)
+
+    def _changed(self) -> dict[SourceTable, list[StgTable]]:
+        found: dict[SourceTable, list[StgTable]] = {}
+        for name in sorted(self.failures.changed):
+            table = self.registry.tables.get(name)
+            if table is None or not is_stg(table):
+                self.failures.changed.discard(name)
+            else:
+                found.setdefault(table.source.table, []).append(table)
+        return found
+
+    def _follow(self, captured: SourceTable, tables: list[StgTable]) -> None:
+        for table in tables:
+            self.failures.changed.discard(table.name)
+        try:
+            self.follow(captured)
+            log.info("%s: its columns are followed", captured)
+        except TransientError as error:
+            log.info("the columns of %s wait: %s", captured, error)
+            self.failures.changed.update(t.name for t in tables)
+        except Exception as error:
+            log.warning("the columns of %s are not followed: %s", captured, error)
+            for table in tables:
+                self.failures.observe(table, error)
