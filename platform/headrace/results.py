@@ -216,6 +216,18 @@ class ResyncResult(BaseModel):
     refreshed: RefreshResult | None = None
 
 
+class DeadLettersResult(BaseModel):
+    """What became of a stg table's open dead letters.
+
+    `refused`: those that still cannot be applied, each with partition, offset and reason.
+    """
+
+    table: str
+    replayed: int = 0
+    dropped: int = 0
+    refused: list[dict[str, Any]] = []
+
+
 class CascadeTable(BaseModel):
     """One table of a cascade: what of it is run again and why, then what came of it."""
 

@@ -97,6 +97,9 @@ class Settings(BaseSettings):
     snapshot: Literal["auto", "connector", "bulk"] = Field(
         default="auto", description="who reads a source for the first time; `auto` goes by its size"
     )
+    dead_letters_limit: int = Field(
+        default=1_000, ge=0, description="open dead letters of a table beyond which it halts"
+    )
     schema_change_behavior: Literal["exception", "ignore", "lenient", "try_evolve", "evolve"] = Field(
         default="lenient", description="what stg tables do when their source's columns change"
     )

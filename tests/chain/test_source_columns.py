@@ -138,3 +138,21 @@ def test_columns_change_while_nobody_is_there(shop: Shop, source: Callable[[str]
 def described(shop: Shop, table: str) -> dict[str, str]:
     found = shop.client.run(f"DESCRIBE MATERIALIZED TABLE {table}").result
     return {column["name"]: column["type"] for column in found["columns"]}
+
+
+@pytest.mark.long
+def test_a_value_that_its_type_cannot_hold_is_put_aside_until_the_type_does(
+    shop: Shop, source: Callable[[str], None]
+) -> None:
+    source("UPDATE products SET price = 'NaN' WHERE product_id = 5")
+    eventually("it is put aside", lambda: shop.status()["stg.products"].dead_letters == 1)
+    source("UPDATE products SET name = 'still NaN' WHERE product_id = 5")
+    eventually("so is the next", lambda: shop.status()["stg.products"].dead_letters == 2)
+    source("UPDATE products SET name = 'goes on' WHERE product_id = 6")
+    eventually("others go on", lambda: values(shop, "name", "product_id = 6", "stg.products") == ["goes on"])
+    source("UPDATE products SET price = 5.00 WHERE product_id = 5")
+    eventually("it is well", lambda: values(shop, "name", "product_id = 5", "stg.products") == ["still NaN"])
+    replay = "ALTER MATERIALIZED TABLE stg.products REPLAY DEAD LETTERS"
+    assert shop.client.run(replay).result["replayed"] == 0  # its type is what it was
+    shop.client.run("ALTER MATERIALIZED TABLE stg.products DROP DEAD LETTERS REASON 'superseded'")
+    assert shop.status()["stg.products"].dead_letters == 0

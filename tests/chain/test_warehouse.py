@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import subprocess
@@ -18,7 +19,7 @@ from deltalake import DeltaTable
 from running_shop import Shop
 
 from headrace.gateway.client import GatewayClient, StatementRefused
-from headrace.results import RefreshResult, TableStatus
+from headrace.results import DeadLettersResult, RefreshResult, TableStatus
 from headrace.services import processes
 from headrace.services.scratch import free_ports
 from headrace.store.record.commits import history
@@ -218,7 +219,7 @@ def test_a_message_that_is_not_json_is_put_aside_and_the_stream_goes_on(shop: Sh
     producer.produce(
         "shop.public.orders",
         key=b'{"order_id": 1}',
-        value=b"no json {",
+        value=b"no json {\xff",
         on_delivery=lambda error, message: delivered.append((message.partition(), message.offset())),
     )
     assert producer.flush(30) == 0
@@ -228,7 +229,8 @@ def test_a_message_that_is_not_json_is_put_aside_and_the_stream_goes_on(shop: Sh
     assert (letter["topic"], letter["partition"], letter["offset"]) == (
         "shop.public.orders", partition, offset,
     )  # fmt: skip
-    assert letter["value"] == "no json {" and "JSON" in letter["reason"]
+    assert letter["value"] == "no json {\ufffd" and "JSON" in letter["reason"]
+    assert base64.b64decode(letter["raw_value"]) == b"no json {\xff"
     with psycopg.connect(shop.dsn) as connection:
         found = connection.execute(
             "INSERT INTO orders (user_id, status, amount, created_at, updated_at)"
@@ -238,6 +240,14 @@ def test_a_message_that_is_not_json_is_put_aside_and_the_stream_goes_on(shop: Sh
     select = f"SELECT amount FROM dwd.orders WHERE order_id = {found[0]}"
     eventually("the next order", lambda: shop.client.query(select).num_rows == 1)
     assert shop.status()["stg.orders"].state == "RUNNING"
+    letters = f"ALTER MATERIALIZED TABLE stg.orders {{}} DEAD LETTERS AT '{partition}:{offset}'"
+    again = DeadLettersResult.model_validate(shop.client.run(letters.format("REPLAY")).result)
+    assert again.replayed == 0 and "JSON" in again.refused[0]["reason"]
+    dropped = shop.client.run(letters.format("DROP") + " REASON 'a test''s'").result
+    assert DeadLettersResult.model_validate(dropped).dropped == 1
+    assert shop.status()["stg.orders"].dead_letters == 0
+    [settled] = shop.client.run("SHOW ALL DEAD LETTERS stg.orders").result
+    assert (settled["outcome"], settled["why"]) == ("dropped", "a test's")
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from headrace.store.frames import local
 
 def message(event: Event) -> tuple[Any, ...]:
     """As Debezium writes it. Where the event's `value` is None or has text of its own, that is sent."""
-    key = event.key.encode() if event.key is not None else None
+    key = event.raw_key if event.key is None else event.key.encode()
     place = (event.topic, event.partition, event.offset, key)
-    if event.value != "{}":
-        return (*place, None if event.value is None else event.value.encode())
+    if event.value != b"{}":
+        return (*place, event.value)
     source = {"version": "3", "lsn": event.lsn, "ts_ms": event.source_ms, "snapshot": event.snapshot}
     value = {
         "before": json.loads(event.before) if event.before else None,

@@ -161,7 +161,7 @@ class Source:
             lsn=self._lsn,
             source_ms=1,
             snapshot="false",
-            value="{}",
+            value=b"{}",
         )
         self._log.append(event)
         self._send(event)

@@ -259,7 +259,9 @@ class Kafka:
                 self._announce({"status": status, "id": name, **content})
 
     def _announce(self, content: dict[str, object]) -> None:
-        message = Event(self.TOPIC, 0, self.announced, "", None, None, None, 0, 0, None, json.dumps(content))
+        message = Event(
+            self.TOPIC, 0, self.announced, "", None, None, None, 0, 0, None, json.dumps(content).encode()
+        )
         self.queues[self.TOPIC].append(message)
         self.announced += 1
 

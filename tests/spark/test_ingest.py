@@ -136,7 +136,7 @@ def test_broken_messages_become_dead_letters_and_the_rest_goes_on(shop: Harness)
     good, not_json, wrong_type, no_key = shop.source.take()
     batch = [
         good,
-        replace(not_json, op=None, before=None, after=None, value="not JSON"),
+        replace(not_json, op=None, before=None, after=None, value=b"not JSON"),
         replace(wrong_type, after='{"order_id": 3, "user_id": "x", "amount": "1.00", "hour": "2026112010"}'),
         replace(no_key, key=None),
     ]

@@ -158,11 +158,11 @@ def test_arrow_leaves_what_it_does_not_read_to_spark(harness: Callable[..., Harn
     warehouse.source.put("users", user_id=2, city="__debezium_unavailable_value" if fault == "unsent" else "")
     events = warehouse.source.take()
     if fault == "value":
-        events[1] = replace(events[1], value='{"op": "c"')
+        events[1] = replace(events[1], value=b'{"op": "c"')
     elif fault == "after":
         events[1] = replace(events[1], after=None)
     elif fault == "position":
-        events[1] = replace(events[1], value='{"op": "c", "after": {"user_id": 2, "city": ""}}')
+        events[1] = replace(events[1], value=b'{"op": "c", "after": {"user_id": 2, "city": ""}}')
     assert feed_arrow(warehouse, warehouse.table("stg.users"), events) is None
     assert warehouse.table("stg.users").store.version == 0
 
@@ -174,7 +174,7 @@ def test_faults_are_put_aside_and_tombstones_counted(harness: Callable[..., Harn
         warehouse.source.put("orders", order_id=key, user_id=1, amount="1.00", hour="2026112010")
     warehouse.source.delete("orders", 3)
     events = warehouse.source.take()
-    broken = replace(events[1], value='{"op": "u"')
+    broken = replace(events[1], value=b'{"op": "u"')
     buried = replace(events[3], offset=4, value=None)
     feed_large(warehouse, table, [events[0], broken, *events[2:], buried])
     assert [row[0] for row in state(table)["rows"]] == [1]
@@ -274,13 +274,13 @@ def test_columns_that_cannot_be_told_apart_are_refused(
 def test_the_rules_of_events_are_sparks_too(sessions: Sessions) -> None:
     texts = [None, "{}"]
     asked = [
-        Event("t", 0, 0, key, op, before, after, lsn, 1, None, value)
+        Event("t", 0, 0, key, op, before, after, lsn, 1, None, value and value.encode())
         for key, op, before, after, value, lsn in itertools.product(
             [None, "k"], [None, "c", "r", "u", "d", "t", "x"], texts, texts, texts, [0, 1]
         )
     ]
     kinds = {"key": "string", "op": "string", "before": "string", "after": "string", "value": "string"}
-    rows = pa.table({name: pa.array([getattr(e, name) for e in asked], pa.string()) for name in kinds})
+    rows = pa.table({name: pa.array([getattr(e, name) for e in asked]).cast(pa.string()) for name in kinds})
     rows = rows.append_column("lsn", pa.array([e.lsn for e in asked], pa.int64()))
     kinds["lsn"] = "bigint"
     found = local(sessions.flow, rows, tuple(kinds.items())).selectExpr(f"{fault_sql()} AS fault").toArrow()

@@ -21,7 +21,10 @@ from headrace.cli.stack.status import status
 from headrace.cli.stack.up import up
 from headrace.cli.table.changes import changes
 from headrace.cli.table.check import check
+from headrace.cli.table.dead_letters.drop import dead_letters_drop
 from headrace.cli.table.dead_letters.list import dead_letters_list
+from headrace.cli.table.dead_letters.replay import dead_letters_replay
+from headrace.cli.table.dead_letters.show import dead_letters_show
 from headrace.cli.table.explain import explain
 from headrace.cli.table.readers import readers
 from headrace.cli.table.refresh import refresh
@@ -61,7 +64,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 dead_letters = typer.Typer(
-    help="Look at messages that could not be read.", no_args_is_help=True, rich_markup_mode=None
+    help="Messages that could not be applied: look at them, replay or drop them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 for command in (
@@ -88,6 +93,9 @@ for command in (
 ):
     app.command()(command)
 dead_letters.command("list")(dead_letters_list)
+dead_letters.command("show")(dead_letters_show)
+dead_letters.command("replay")(dead_letters_replay)
+dead_letters.command("drop")(dead_letters_drop)
 app.add_typer(dead_letters, name="dead-letters")
 
 

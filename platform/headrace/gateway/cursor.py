@@ -124,11 +124,15 @@ class Cursor:
         self.expected(what)
 
     def string(self, what: str) -> str:
-        """Step over a quoted text."""
+        """Step over a quoted text; `''` in it is one quote, which the tokens show as two texts."""
         token = self.peek()
         if token is not None and token.token_type is TokenType.STRING:
             self._at += 1
-            return token.text
+            text, end = token.text, token.end
+            while (more := self.peek()) and more.token_type is TokenType.STRING and more.start == end + 1:
+                self._at += 1
+                text, end = f"{text}'{more.text}", more.end
+            return text
         quoted = token is not None and token.token_type is TokenType.NUMBER
         self.expected(what, f"write it in quotes: '{self._source(token)}'" if token and quoted else "")
 

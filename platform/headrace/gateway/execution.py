@@ -22,6 +22,7 @@ from headrace.results import (
     CascadeResult,
     ChangePage,
     ConstraintResult,
+    DeadLettersResult,
     Explanation,
     ImmutableResult,
     JvmStatus,
@@ -99,7 +100,13 @@ class WarehouseApi(Protocol):
     def changes(self, table: str, start: Start, reader: str | None, /) -> ChangePage: ...
     def readers(self, table: str | None = None) -> list[dict[str, Any]]: ...
     def drop_reader(self, reader: str, table: str, /) -> None: ...
-    def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]: ...
+    def dead_letters(self, table: str | None = None, *, settled: bool = False) -> list[dict[str, Any]]: ...
+    def replay_dead_letters(
+        self, table: str, at: tuple[tuple[int, int], ...], /, *, progress: Progress
+    ) -> DeadLettersResult: ...
+    def drop_dead_letters(
+        self, table: str, at: tuple[tuple[int, int], ...], reason: str, /
+    ) -> DeadLettersResult: ...
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,15 @@ def _drop_reader(warehouse: WarehouseApi, statement: s.DropReader, progress: Pro
 
 
 def _show_dead_letters(warehouse: WarehouseApi, statement: s.ShowDeadLetters, progress: Progress) -> Any:
-    return warehouse.dead_letters(statement.table)
+    return warehouse.dead_letters(statement.table, settled=statement.settled)
+
+
+def _replay(warehouse: WarehouseApi, statement: s.ReplayDeadLetters, progress: Progress) -> Any:
+    return warehouse.replay_dead_letters(statement.table, statement.at, progress=progress)
+
+
+def _drop_letters(warehouse: WarehouseApi, statement: s.DropDeadLetters, progress: Progress) -> Any:
+    return warehouse.drop_dead_letters(statement.table, statement.at, statement.reason)
 
 
 def _show_tables(warehouse: WarehouseApi, statement: s.ShowTables, progress: Progress) -> Any:
@@ -280,6 +295,8 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.Apply: Handler("jobs", _apply),
     s.Rewind: Handler("jobs", _rewind),
     s.Resync: Handler("jobs", _resync),
+    s.ReplayDeadLetters: Handler("jobs", _replay),
+    s.DropDeadLetters: Handler("jobs", _drop_letters),
     s.LoadSource: Handler("jobs", _load),
     s.Refresh: Handler("jobs", _refresh),
     s.RefreshNew: Handler("jobs", _refresh_new),

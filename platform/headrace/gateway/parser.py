@@ -22,12 +22,14 @@ from headrace.gateway.statements import (
     Create,
     Describe,
     Drop,
+    DropDeadLetters,
     DropReader,
     Explain,
     LoadSource,
     ParsedStatement,
     Refresh,
     RefreshNew,
+    ReplayDeadLetters,
     Resume,
     Resync,
     Rewind,
@@ -105,7 +107,7 @@ class _Parser:
         return branches[word]()
 
     def _show(self) -> ParsedStatement:
-        match self.cursor.keyword(("MATERIALIZED", "DEAD", "READERS", "PARTITIONS", "WORKFLOWS")):
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "ALL", "READERS", "PARTITIONS", "WORKFLOWS")):
             case "PARTITIONS":
                 return ShowPartitions(self._table())
             case "WORKFLOWS":
@@ -115,8 +117,28 @@ class _Parser:
                 return ShowTables()
             case "READERS":
                 return ShowReaders(self._table() if self.cursor.peek() else None)
+            case "ALL":
+                self.cursor.keywords("DEAD", "LETTERS")
+                return ShowDeadLetters(self._table() if self.cursor.peek() else None, settled=True)
         self.cursor.keywords("LETTERS")
         return ShowDeadLetters(self._table() if self.cursor.peek() else None)
+
+    def _places(self) -> tuple[tuple[int, int], ...]:
+        """`AT 'partition:offset', …`, where it follows."""
+        if not self.cursor.accept("AT"):
+            return ()
+        found = [self._place()]
+        while self.cursor.accept(","):
+            found.append(self._place())
+        return tuple(found)
+
+    def _place(self) -> tuple[int, int]:
+        token = self.cursor.peek()
+        text = self.cursor.string("a place such as '0:17', partition and offset,")
+        partition, _, offset = text.partition(":")
+        if not (partition.isdecimal() and offset.isdecimal()):
+            self.cursor.fail(f"`{text}` is no place", "write '0:17', partition and offset", token=token)
+        return int(partition), int(offset)
 
     def _create(self) -> Create:
         """What follows is read as a layer file is."""
@@ -154,7 +176,10 @@ class _Parser:
     def _alter(self) -> ParsedStatement:
         table = self._materialized()
         match self.cursor.keyword(
-            ("SUSPEND", "RESUME", "REFRESH", "RESYNC", "SET", "RESET", "REWIND", "ROLLBACK", "AS")
+            (
+                *("SUSPEND", "RESUME", "REFRESH", "RESYNC", "REPLAY", "DROP", "SET", "RESET", "REWIND"),
+                *("ROLLBACK", "AS"),
+            )
         ):
             case "SUSPEND":
                 return Suspend(table)
@@ -177,6 +202,14 @@ class _Parser:
                 return self._rewind(table)
             case "RESYNC":
                 return Resync(table, self._dry_run())
+            case "REPLAY":
+                self.cursor.keywords("DEAD", "LETTERS")
+                return ReplayDeadLetters(table, self._places())
+            case "DROP":
+                self.cursor.keywords("DEAD", "LETTERS")
+                places = self._places()
+                self.cursor.keywords("REASON")
+                return DropDeadLetters(table, self.cursor.string("a reason in quotes"), places)
             case "ROLLBACK":
                 return Rollback(table)
             case _:

@@ -29,7 +29,31 @@ class ShowPartitions:
 
 @dataclass(frozen=True)
 class ShowDeadLetters:
+    """`settled`: with those that were replayed or dropped."""
+
     table: str | None
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class ReplayDeadLetters:
+    """Apply open dead letters of a stg table, where each would have been.
+
+    Args:
+        at: (partition, offset) of some of them; empty for all.
+    """
+
+    table: str
+    at: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class DropDeadLetters:
+    """Let open dead letters of a stg table be; `at` as in `ReplayDeadLetters`."""
+
+    table: str
+    reason: str
+    at: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,6 +226,8 @@ ParsedStatement = (
     | ShowTables
     | ShowPartitions
     | ShowDeadLetters
+    | ReplayDeadLetters
+    | DropDeadLetters
     | ShowReaders
     | DropReader
     | Describe

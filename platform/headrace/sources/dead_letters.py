@@ -1,11 +1,14 @@
-"""Messages that cannot be applied: kept with their bytes, offset and reason, while the stream goes on."""
+"""Messages that cannot be applied: kept with their bytes, offset and reason, while the stream goes on.
+
+A letter is open until it was replayed or dropped. Both tables are plain Delta and append-only.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
+
+from headrace.errors import TerminalError
 
 _SCHEMA = pa.schema(
     [
@@ -25,62 +30,209 @@ _SCHEMA = pa.schema(
         ("value", pa.string()),
         ("reason", pa.string()),
         ("at", pa.timestamp("us", "UTC")),
+        ("raw_key", pa.binary()),
+        ("raw_value", pa.binary()),
     ]
 )
+
+_SETTLED = pa.schema(
+    [
+        ("table", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("outcome", pa.string()),
+        ("why", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+
+REPLAYED, DROPPED = "replayed", "dropped"
+
+Place = tuple[str, str, int, int]
+"""Table, topic, partition, offset: two tables of one topic have letters of their own."""
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One refused message. `(topic, partition, offset)` identifies it."""
+    """One refused message. `key` and `value` are its bytes."""
 
     table: str
     topic: str
     partition: int
     offset: int
-    key: str | None
-    value: str | None
+    key: bytes | None
+    value: bytes | None
     reason: str
+
+    @property
+    def place(self) -> Place:
+        return self.table, self.topic, self.partition, self.offset
+
+
+@dataclass(frozen=True)
+class Doubtful:
+    """Keys of which a table may lack a change, so that an image before a later one is not what it holds.
+
+    Args:
+        everything: a message without a key may have been about any.
+    """
+
+    keys: frozenset[str] = frozenset()
+    everything: bool = False
+
+    @classmethod
+    def of(cls, keys: Iterable[bytes | None]) -> Doubtful:
+        known = list(keys)
+        texts = (key.decode("utf-8", "replace") for key in known if key is not None)
+        return cls(frozenset(texts), None in known)
+
+    def __or__(self, other: Doubtful) -> Doubtful:
+        return Doubtful(self.keys | other.keys, self.everything or other.everything)
+
+    def __contains__(self, key: str) -> bool:
+        return self.everything or key in self.keys
 
 
 class DeadLetters:
-    """The dead-letter table of a warehouse: plain Delta, append-only. Thread-safe."""
+    """The dead letters of a warehouse. Thread-safe.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: of the Delta table; what became of letters lies beside it, in `<path>_settled`.
+        most: open letters of a table beyond which it halts.
+    """
+
+    def __init__(self, path: Path, most: int = 1_000) -> None:
         self.path = path
+        self.settled_path = path.with_name(f"{path.name}_settled")
+        self._most = most
         self._lock = threading.Lock()
-        self._seen: set[tuple[str, int, int]] = set()
-        self._counts: Counter[str] = Counter()
+        self._seen: set[Place] = set()
+        self._open: Counter[str] = Counter()
+        self._keys: dict[str, Counter[bytes | None]] = {}
 
     def open(self) -> None:
         """Read what is there, so that a replayed batch adds nothing twice."""
         for row in self.rows():
-            self._seen.add((row["topic"], row["partition"], row["offset"]))
-            self._counts[row["table"]] += 1
+            self._seen.add(_place(row))
+            if row["outcome"] is None:
+                self._note(row["table"], _key(row), 1)
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
-        """Append the letters that are not there yet. Call it before the offsets are committed."""
+        """Append the letters that are not there yet. Call it before the offsets are committed.
+
+        Raises:
+            TerminalError: a table has too many of them now; nothing is added.
+        """
         with self._lock:
-            new = [x for x in letters if (x.topic, x.partition, x.offset) not in self._seen]
+            new = [letter for letter in letters if letter.place not in self._seen]
             if not new:
                 return
+            for table, count in Counter(letter.table for letter in new).items():
+                self._check(table, count, new[0])
             at = datetime.now(UTC)
-            table = pa.Table.from_pylist([{**vars(letter), "at": at} for letter in new], schema=_SCHEMA)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            properties = CommitProperties(custom_metadata={"userMetadata": json.dumps({"rows": len(new)})})
-            write_deltalake(str(self.path), table, mode="append", commit_properties=properties)
+            rows = [
+                {
+                    **vars(x),
+                    "key": _text(x.key),
+                    "value": _text(x.value),
+                    "raw_key": x.key,
+                    "raw_value": x.value,
+                }
+                for x in new
+            ]
+            _append(self.path, [{**row, "at": at} for row in rows], _SCHEMA)
             for letter in new:
-                self._seen.add((letter.topic, letter.partition, letter.offset))
-                self._counts[letter.table] += 1
+                self._seen.add(letter.place)
+                self._note(letter.table, letter.key, 1)
+
+    def _note(self, table: str, key: bytes | None, count: int) -> None:
+        self._open[table] += count
+        keys = self._keys.setdefault(table, Counter())
+        keys[key] += count
+        if not keys[key]:
+            del keys[key]
+
+    def doubtful(self, table: str) -> Doubtful:
+        """The keys of which the table may lack a change."""
+        with self._lock:
+            return Doubtful.of(self._keys.get(table, ()))
+
+    def _check(self, table: str, more: int, first: DeadLetter) -> None:
+        if self._open[table] + more > self._most:
+            raise TerminalError(
+                f"`{table}`: {self._open[table] + more} messages cannot be applied, more than the "
+                f"{self._most} of `dead_letters_limit`; one reason: {first.reason}. Next: `headrace "
+                f"dead-letters list {table}`; mend the cause, then `headrace dead-letters replay {table}` or "
+                f"`headrace dead-letters drop {table}`, and `headrace resume {table}`"
+            )
+
+    def settle(self, letters: Sequence[dict[str, Any]], outcome: str, why: str = "") -> None:
+        """Note what became of open letters.
+
+        Args:
+            letters: of `open_rows`.
+        """
+        with self._lock:
+            at = datetime.now(UTC)
+            values = [(*_place(letter), outcome, why, at) for letter in letters]
+            if values:
+                _append(
+                    self.settled_path, [dict(zip(_SETTLED.names, v, strict=True)) for v in values], _SETTLED
+                )
+            for letter in letters:
+                self._note(letter["table"], _key(letter), -1)
 
     def count(self, table: str) -> int:
-        return self._counts[table]
+        """Open letters of the table."""
+        return self._open[table]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """All letters, oldest first."""
-        try:
-            found = DeltaTable(str(self.path)).to_pyarrow_table()
-        except TableNotFoundError:
-            return []
-        return found.sort_by(
-            [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
-        ).to_pylist()
+    def rows(self, table: str | None = None) -> list[dict[str, Any]]:
+        """All letters, or those of one table, oldest first, with `outcome` (None: open) and `why`."""
+        became = {_place(row): row for row in _read(self.settled_path)}
+        found = []
+        for row in _read(self.path):
+            if table is None or row["table"] == table:
+                settled = became.get(_place(row), {})
+                raw = {name: row.get(name) for name in ("raw_key", "raw_value")}
+                found.append({**row, **raw, "outcome": settled.get("outcome"), "why": settled.get("why")})
+        return sorted(found, key=_place)
+
+    def open_rows(self, table: str) -> list[dict[str, Any]]:
+        """The table's open letters, oldest first."""
+        return [row for row in self.rows(table) if row["outcome"] is None]
+
+    def dropped(self, table: str) -> list[tuple[int, int]]:
+        """Partition and offset of the messages that are not to be applied."""
+        rows = [row for row in _read(self.settled_path) if row["table"] == table]
+        return [(row["partition"], row["offset"]) for row in rows if row["outcome"] == DROPPED]
+
+
+def _key(row: dict[str, Any]) -> bytes | None:
+    """Of letters that an older headrace kept, the text alone is there."""
+    raw: bytes | None = row.get("raw_key")
+    return raw if raw is not None or row["key"] is None else row["key"].encode()
+
+
+def _place(row: dict[str, Any]) -> Place:
+    return row["table"], row["topic"], row["partition"], row["offset"]
+
+
+def _text(raw: bytes | None) -> str | None:
+    """For a person to read."""
+    return None if raw is None else raw.decode("utf-8", "replace")
+
+
+def _append(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    properties = CommitProperties(custom_metadata={"userMetadata": json.dumps({"rows": len(rows)})})
+    table = pa.Table.from_pylist(rows, schema=schema)
+    # A table of an older headrace has no bytes.
+    write_deltalake(str(path), table, mode="append", schema_mode="merge", commit_properties=properties)
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        return DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    except TableNotFoundError:
+        return []

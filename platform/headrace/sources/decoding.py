@@ -84,8 +84,12 @@ def decode(messages: pa.Table, source: SourceSchema) -> pa.Table:
     lsn = pc.struct_field(about, "lsn")
     if lsn.null_count or pc.any(pc.and_(pc.not_equal(op, "r"), pc.less_equal(lsn, 0))).as_py():
         raise Undecodable("an event without a position")
+    try:
+        keys = messages.column("key").cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise Undecodable(f"a key: {error}") from error
     columns: dict[str, Any] = {
-        "key": messages.column("key").cast(pa.string()),
+        "key": keys,
         "offset": messages.column("offset"),
         "op": op,
         "lsn": lsn,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 ENVELOPE = (
     "op string, before string, after string, ts_ms bigint, _corrupt string, transaction struct<id: string>, "
@@ -28,8 +29,11 @@ class Event:
     """One message of a table's topic.
 
     Args:
+        key: None also where its bytes are no UTF-8.
+        value: as Kafka has it.
         transaction: the id by which Debezium announces it, where it does.
         xid: PostgreSQL's id of it, 32 bits.
+        raw_key: the key as Kafka has it.
     """
 
     topic: str
@@ -42,9 +46,10 @@ class Event:
     lsn: int
     source_ms: int
     snapshot: str | None
-    value: str | None
+    value: bytes | None
     transaction: str | None = None
     xid: int | None = None
+    raw_key: bytes | None = None
 
     @property
     def is_tombstone(self) -> bool:
@@ -81,7 +86,7 @@ class FaultRule:
 
 FAULTS = (
     FaultRule(
-        "the message has no key",
+        "the message has no key, or one that is no UTF-8",
         lambda e: e.key is None and not e.truncates,
         f"key IS NULL AND op IS DISTINCT FROM '{TRUNCATE}'",
     ),
@@ -129,6 +134,10 @@ def sequence(generation: int, lsn: int) -> str:
     return f"{generation:04X}{lsn:016X}"
 
 
+class Keys(Protocol):
+    def __contains__(self, key: str, /) -> bool: ...
+
+
 @dataclass(frozen=True)
 class NetChange:
     """What a micro-batch did to one key: the image before its first event and after its last.
@@ -148,13 +157,21 @@ class NetChange:
     events: tuple[Event, ...]
 
 
-def net(events: Iterable[Event], *, generation: int, high: str, full_identity: bool) -> list[NetChange]:
+def net(
+    events: Iterable[Event],
+    *,
+    generation: int,
+    high: str,
+    full_identity: bool,
+    doubtful: Keys = frozenset(),
+) -> list[NetChange]:
     """Fold valid events to one change per key.
 
     Args:
         high: highest sequence the table ever applied. An event at or below it may be a replay, so the
             table must be asked for the row as it is.
         full_identity: the source table has REPLICA IDENTITY FULL: before images are complete.
+        doubtful: keys of which an event was left out: the table may not hold what was before a later one.
     """
     by_key: dict[str, list[Event]] = {}
     for event in events:
@@ -162,7 +179,10 @@ def net(events: Iterable[Event], *, generation: int, high: str, full_identity: b
     changes = []
     for key, own in by_key.items():
         own.sort(key=lambda e: (e.lsn, e.offset))
-        changes.append(_fold(key, own, generation=generation, high=high, full_identity=full_identity))
+        sure = key not in doubtful
+        changes.append(
+            _fold(key, own, generation=generation, high=high, full_identity=full_identity, sure=sure)
+        )
     return changes
 
 
@@ -178,13 +198,15 @@ def _whole(event: Event) -> bool:
     return not others or any(before[name] is not None for name in others)
 
 
-def _fold(key: str, own: list[Event], *, generation: int, high: str, full_identity: bool) -> NetChange:
+def _fold(
+    key: str, own: list[Event], *, generation: int, high: str, full_identity: bool, sure: bool
+) -> NetChange:
     first, last = own[0], own[-1]
-    fresh = sequence(generation, first.lsn) > high
+    fresh = sure and sequence(generation, first.lsn) > high
     if first.op == "c":
         known = fresh
     elif first.op == "r":
-        known = high == ""  # a repeated snapshot reads rows that the table may have
+        known = sure and high == ""  # a repeated snapshot reads rows that the table may have
     else:
         known = fresh and full_identity and first.before is not None and _whole(first)
     return NetChange(

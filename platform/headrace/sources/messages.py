@@ -143,8 +143,8 @@ def read_once(bootstrap: str, start: Offsets, end: Offsets) -> pa.Table:
 
 def of_events(events: Iterable[Event]) -> pa.Table:
     """The messages that these events were, as `Messages.read` has them."""
-    rows = [(e.topic, e.partition, e.offset, _encoded(e.key), _encoded(e.value)) for e in events]
-    return _raw(rows)
+    rows = [(e.topic, e.partition, e.offset, e.raw_key or _encoded(e.key), e.value) for e in events]
+    return raw(rows)
 
 
 def _encoded(text: str | None) -> bytes | None:
@@ -160,9 +160,10 @@ def _offset(message: Message) -> int:
 
 
 def _table(messages: Iterable[Message]) -> pa.Table:
-    return _raw([(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in messages])
+    return raw([(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in messages])
 
 
-def _raw(rows: Sequence[tuple[object, ...]]) -> pa.Table:
+def raw(rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    """Messages with these values, columns as `RAW`."""
     columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW)
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)

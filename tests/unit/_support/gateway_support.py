@@ -27,6 +27,7 @@ from headrace.results import (
     CascadeTable,
     ChangePage,
     ConstraintResult,
+    DeadLettersResult,
     Explanation,
     ImmutableResult,
     JvmStatus,
@@ -333,8 +334,22 @@ class FakeWarehouse:
     def drop_reader(self, reader: str, table: str, /) -> None:
         self.calls.append(("drop_reader", reader, table))
 
-    def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]:
-        return [letter for letter in self.letters if table in (None, letter["table"])]
+    def dead_letters(self, table: str | None = None, *, settled: bool = False) -> list[dict[str, Any]]:
+        found = [letter for letter in self.letters if table in (None, letter["table"])]
+        return [letter for letter in found if settled or letter.get("outcome") is None]
+
+    def replay_dead_letters(
+        self, table: str, at: tuple[tuple[int, int], ...], /, *, progress: Progress
+    ) -> DeadLettersResult:
+        self.calls.append(("replay_dead_letters", table, at))
+        refused = [{"partition": 0, "offset": 9, "reason": "not JSON"}] if (0, 9) in at else []
+        return DeadLettersResult(table=table, replayed=len(at) - len(refused), refused=refused)
+
+    def drop_dead_letters(
+        self, table: str, at: tuple[tuple[int, int], ...], reason: str, /
+    ) -> DeadLettersResult:
+        self.calls.append(("drop_dead_letters", table, at, reason))
+        return DeadLettersResult(table=table, dropped=len(at))
 
 
 @dataclass

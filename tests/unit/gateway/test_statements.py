@@ -23,6 +23,16 @@ DAY = LabelRange("2024010100", "2024010123")
         ("SHOW PARTITIONS dws.user_hour", s.ShowPartitions("dws.user_hour")),
         ("SHOW DEAD LETTERS", s.ShowDeadLetters(None)),
         ("SHOW DEAD LETTERS stg.users", s.ShowDeadLetters("stg.users")),
+        ("SHOW ALL DEAD LETTERS stg.users", s.ShowDeadLetters("stg.users", settled=True)),
+        ("ALTER MATERIALIZED TABLE stg.users REPLAY DEAD LETTERS", s.ReplayDeadLetters("stg.users")),
+        (
+            "ALTER MATERIALIZED TABLE stg.users REPLAY DEAD LETTERS AT '0:7', '1:12'",
+            s.ReplayDeadLetters("stg.users", ((0, 7), (1, 12))),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users DROP DEAD LETTERS AT '0:7' REASON 'a test''s'",
+            s.DropDeadLetters("stg.users", "a test's", ((0, 7),)),
+        ),
         ("DESCRIBE MATERIALIZED TABLE dws.user_hour", s.Describe("dws.user_hour")),
         ("DESC MATERIALIZED TABLE `dws`.`user_hour`", s.Describe("dws.user_hour")),
         ("EXPLAIN MATERIALIZED TABLE DWS.User_Hour", s.Explain("dws.user_hour")),

@@ -8,7 +8,7 @@ from headrace.sources.envelope import Event, net
 
 
 def event(op: str, before: str | None, after: str | None, key: str = '{"id": 1}') -> Event:
-    return Event("t", 0, 0, key, op, before, after, 10, 0, None, "{}")
+    return Event("t", 0, 0, key, op, before, after, 10, 0, None, b"{}")
 
 
 @pytest.mark.parametrize(

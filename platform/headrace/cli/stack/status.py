@@ -51,7 +51,8 @@ class _Overview:
     @property
     def well(self) -> bool:
         services = all(service.state in ("RUNNING", "EXTERNAL") for service in self.services)
-        return services and all(table.state not in _HALTED for table in self.tables or [])
+        tables = self.tables or []
+        return services and not any(table.state in _HALTED or table.dead_letters for table in tables)
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -18,7 +18,7 @@ from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
-from headrace.sources.dead_letters import DeadLetter, DeadLetters
+from headrace.sources.dead_letters import DeadLetter, DeadLetters, Doubtful
 from headrace.sources.envelope import Event, NetChange, net, sequence
 from headrace.sources.types import unsent_column
 from headrace.store.live.key_joins import KeySet, semi_join, tuples
@@ -64,7 +64,13 @@ def _sort_out(table: StgTable, events: Sequence[Event]) -> _Batch:
 
 def _letter(table: StgTable, event: Event, reason: str) -> DeadLetter:
     return DeadLetter(
-        str(table.name), event.topic, event.partition, event.offset, event.key, event.value, reason
+        str(table.name),
+        event.topic,
+        event.partition,
+        event.offset,
+        event.raw_key if event.key is None else event.key.encode(),
+        event.value,
+        reason,
     )
 
 
@@ -95,53 +101,102 @@ def ingest(
         if not fresh:
             return None
         found = _sort_out(table, fresh)
-        changes, tombstones, letters = _changes(spark, table, found)
-        accounting = found.accounting
-        dead_letters.add(letters)
-        if not accounting.balanced():
-            raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
-        head = table.store.commit
-        highest = max((sequence(head.generation, e.lsn) for e in found.events), default="")
-        commit = head.next(
-            "stream",
-            run_id,
-            offsets=merge_offsets(done, offsets),
-            template=table.template,
-            batch=batch,
-            origin=table.run.origin_after(head),
-            high=max(head.high, highest),
-            source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),
-            accounting=accounting.model_dump(),
-        )
-        table.store.append(changes, commit, origin=STREAM, tombstones=tombstones)
-        table.run.seen(commit)
-        return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
+        applied = _changes(spark, table, found, dead_letters.doubtful(str(table.name)))
+        dead_letters.add(applied.letters)
+        offsets = merge_offsets(done, offsets)
+        delta = _commit(table, found, applied, offsets=offsets, run_id=run_id, batch=batch)
+        table.run.seen(table.store.commit)
+        return delta
 
 
-def _changes(
-    spark: SparkSession, table: StgTable, found: _Batch
-) -> tuple[pa.Table, pa.Table, list[DeadLetter]]:
+def replay(
+    spark: SparkSession, table: StgTable, events: Sequence[Event], dead_letters: DeadLetters, *, run_id: str
+) -> list[DeadLetter]:
+    """Apply events that could not be applied before, each where it would have been.
+
+    Newer events of their keys stay, and the table's offsets.
+
+    Returns:
+        Those that still cannot be.
+    Raises:
+        NeedsResync: a value was not sent.
+    """
+    with table.store.writing:
+        found = _sort_out(table, events)
+        applied = _changes(spark, table, found, dead_letters.doubtful(str(table.name)))
+        if applied.changes.num_rows or applied.tombstones.num_rows:
+            _commit(table, found, applied, offsets=table.store.commit.offsets, run_id=run_id, batch=-1)
+        return applied.letters
+
+
+def _commit(
+    table: StgTable, found: _Batch, applied: _Applied, *, offsets: Offsets, run_id: str, batch: int
+) -> Delta:
+    accounting, head = found.accounting, table.store.commit
+    if not accounting.balanced():
+        raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
+    highest = max((sequence(head.generation, e.lsn) for e in found.events), default="")
+    commit = head.next(
+        "stream",
+        run_id,
+        offsets=offsets,
+        template=table.template,
+        batch=batch,
+        origin=table.run.origin_after(head),
+        high=max(head.high, highest),
+        source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),
+        accounting=accounting.model_dump(),
+    )
+    changes = applied.changes
+    table.store.append(changes, commit, origin=STREAM, tombstones=applied.tombstones)
+    return Delta(table.name, commit.version - 1, commit.version, changes, changes.num_rows)
+
+
+@dataclass(frozen=True)
+class _Applied:
     """Net changes, tombstones of rows never held, and what is refused."""
+
+    changes: pa.Table
+    tombstones: pa.Table
+    letters: list[DeadLetter]
+
+
+def _changes(spark: SparkSession, table: StgTable, found: _Batch, doubtful: Doubtful) -> _Applied:
     head = table.store.commit
     events, letters = found.events, list(found.letters)
     while True:
+        unsure = doubtful | Doubtful.of(letter.key for letter in letters)
         nets = net(
-            events, generation=head.generation, high=head.high, full_identity=table.source.full_identity
+            events,
+            generation=head.generation,
+            high=head.high,
+            full_identity=table.source.full_identity,
+            doubtful=unsure,
         )
         images = run_images(spark, table, nets)
         if not images.bad:
             break
-        refused = [(_culprit(nets[i // 2], after=bool(i % 2)), reason) for i, reason in images.bad.items()]
+        doubtful |= Doubtful(frozenset(nets[i // 2].key for i in images.bad if _is_before(nets, i)))
+        refused = [
+            (_culprit(nets[i // 2], after=bool(i % 2)), reason)
+            for i, reason in images.bad.items()
+            if not _is_before(nets, i)
+        ]
         letters += [_letter(table, event, reason) for event, reason in refused]
         gone = {(e.partition, e.offset) for e, _ in refused}
         events = [e for e in events if (e.partition, e.offset) not in gone]
     found.accounting.quarantined = len(letters)
     changes, tombstones = _net_rows(table, nets, images, found.accounting)
-    return changes, tombstones, letters
+    return _Applied(changes, tombstones, letters)
+
+
+def _is_before(nets: Sequence[NetChange], image: int) -> bool:
+    """Whether it is only of the row before a change: what cannot be read is looked up in the table."""
+    return not image % 2 and nets[image // 2].before is not None
 
 
 def _culprit(change: NetChange, *, after: bool) -> Event:
-    """The event whose image is bad. A `before` image that cannot be read condemns its event too."""
+    """The event whose image is bad."""
     return change.events[-1] if after else change.events[0]
 
 

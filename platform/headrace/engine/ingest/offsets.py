@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "topic", "partition", "offset", "key", "op", "before", "after", "lsn", "source_ms", "snapshot", "value",
-    "transaction", "xid",
+    "transaction", "xid", "raw_key",
 )  # fmt: skip
 
 
@@ -39,18 +39,19 @@ def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
     from pyspark.sql import functions as F
 
     text = messages.selectExpr(
-        "topic", "partition", "offset", "cast(key AS string) AS key", "cast(value AS string) AS value"
-    )
+        "topic", "partition", "offset", "try_validate_utf8(cast(key AS string)) AS key",
+        "key AS raw_key", "value", "try_validate_utf8(cast(value AS string)) AS text",
+    )  # fmt: skip
     schema = ENVELOPE.replace(" before string,", "") if latest else ENVELOPE
-    before = "CASE WHEN _e.op = 'd' THEN get_json_object(value, '$.before') END" if latest else "_e.before"
-    envelope = F.from_json("value", schema, {"columnNameOfCorruptRecord": "_corrupt"})
+    before = "CASE WHEN _e.op = 'd' THEN get_json_object(text, '$.before') END" if latest else "_e.before"
+    envelope = F.from_json("text", schema, {"columnNameOfCorruptRecord": "_corrupt"})
     return text.withColumn("_e", envelope).selectExpr(
         "topic", "partition", "offset", "key", "_e.op AS op", f"{before} AS before", "_e.after AS after",
         "coalesce(_e.source.lsn, 0) AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
         "_e.source.snapshot AS snapshot", "value",
         # PostgreSQL's is `xid:LSN`, with the LSN of each single event
         "substring_index(_e.transaction.id, ':', 1) AS transaction",
-        "_e.source.txId AS xid",
+        "_e.source.txId AS xid", "raw_key",
     )  # fmt: skip
 
 

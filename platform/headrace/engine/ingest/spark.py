@@ -70,6 +70,7 @@ def _decoded(table: StgTable, messages: DataFrame) -> DataFrame:
     checked = parse(messages, latest=True).selectExpr(
         *[f"{name} AS _e_{name}" for name in _META],
         "value AS _e_value",
+        "raw_key AS _e_raw",
         f"{fault_sql()} AS _refused",
         "CASE WHEN op = 'd' THEN before ELSE after END AS _json",
     )
@@ -82,6 +83,7 @@ def _decoded(table: StgTable, messages: DataFrame) -> DataFrame:
         "_e_value IS NULL AS _tombstone",
         f"CASE WHEN _e_op <> 'd' THEN {unsent_sql(table.source.columns, '_json')} END AS _unsent",
         f"CASE WHEN {fault} IS NOT NULL THEN _e_value END AS _e_value",
+        f"CASE WHEN {fault} IS NOT NULL THEN _e_raw END AS _e_raw",
         *[f"`{c}`" for c in columns],
     )
 
@@ -336,8 +338,15 @@ def _sequence_deletes(changes: DataFrame, sequences: DataFrame, key: tuple[str, 
 
 def _letters(table: StgTable, events: DataFrame) -> list[DeadLetter]:
     refused = events.where("_fault IS NOT NULL")
-    rows = refused.select("_e_topic", "_e_partition", "_e_offset", "_e_key", "_e_value", "_fault").collect()
-    return [DeadLetter(str(table.name), *row) for row in rows]
+    rows = refused.select("_e_topic", "_e_partition", "_e_offset", "_e_raw", "_e_value", "_fault").collect()
+    return [
+        DeadLetter(str(table.name), topic, partition, offset, _bytes(key), _bytes(value), reason)
+        for topic, partition, offset, key, value, reason in rows
+    ]
+
+
+def _bytes(found: bytearray | None) -> bytes | None:
+    return None if found is None else bytes(found)
 
 
 def _summary(events: DataFrame) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -120,6 +121,8 @@ def verify_topic(
     bootstrap: str,
     topics: Topics,
     labels: LabelRange | None = None,
+    *,
+    left_out: Collection[tuple[int, int]] = (),
 ) -> ParityResult:
     """A stg table against its SQL over its topic up to the frontier that its commit recorded.
 
@@ -127,9 +130,13 @@ def verify_topic(
     Where Kafka no longer holds the topic from there, an earlier version of the table itself does, the oldest
     that the topic still follows.
 
+    Args:
+        left_out: partition and offset of messages that are not to be applied.
     Raises:
         NeedsResync: there is none, or retention has removed the rows.
     """
+    from pyspark.sql import functions as F
+
     table.store.reread()
     commit, topic = table.store.commit, table.topic
     base = topic_base(table, topics.bounds([topic]))
@@ -140,6 +147,9 @@ def verify_topic(
         messages = local(spark, held, RAW)
     else:
         truncations, messages = True, read(spark, bootstrap, begin, end)
+    for partition in sorted({p for p, _ in left_out}):
+        places = [o for p, o in left_out if p == partition]
+        messages = messages.where(~((F.col("partition") == partition) & F.col("offset").isin(places)))
     before = None
     if base.version:
         store = table.store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReached
 from contextlib import contextmanager
@@ -59,6 +59,8 @@ class Proof:
     bootstrap: str
     scratch: Path
     run_id: str
+    dropped: Callable[[str], Collection[tuple[int, int]]] = lambda table: ()
+    """Partition and offset of messages of a table's topic that are not to be applied."""
 
     def verify(
         self,
@@ -86,7 +88,8 @@ class Proof:
     def _batch(self, table: Table, labels: LabelRange | None) -> ParityResult:
         spark = self._session(table)
         if is_stg(table):
-            return verify_topic(spark, table, self.bootstrap, self.topics, labels)
+            left_out = self.dropped(str(table.name))
+            return verify_topic(spark, table, self.bootstrap, self.topics, labels, left_out=left_out)
         return verify_batch(spark, self.registry, table, labels)
 
     def _session(self, table: Table) -> SparkSession:

@@ -192,6 +192,7 @@ def build(
         settings.kafka_bootstrap,
         settings.state / "scratch",
         run_id,
+        dead_letters.dropped,
     )
     offline = offline_writer(catalog, sessions, registry, flows, admission, publication, run_id)
     recomputing = Recompute(sessions, registry, flows, proof, offline, publication, run_id)

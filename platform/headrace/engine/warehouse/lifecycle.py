@@ -35,7 +35,7 @@ class Lifecycle:
 
     def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
         self.deployment = Deployment(project, settings, catalog)
-        self.dead_letters = DeadLetters(settings.warehouse / "dead_letters")
+        self.dead_letters = DeadLetters(settings.warehouse / "dead_letters", settings.dead_letters_limit)
         self.waiting_for = "the source"
         self._settings = settings
         self._catalog = catalog

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from headrace.engine.spark.jvm import jvm_status
 from headrace.engine.statements.alter import alter
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.cascade import Cascade
+from headrace.engine.statements.dead_letters import Places, Settlement
 from headrace.engine.statements.immutable import Bounds
 from headrace.engine.statements.resync import Resync
 from headrace.engine.statements.rewind_supervised import supervised
@@ -30,6 +32,7 @@ from headrace.results import (
     CascadeResult,
     ChangePage,
     ConstraintResult,
+    DeadLettersResult,
     Explanation,
     ImmutableResult,
     JvmStatus,
@@ -276,9 +279,28 @@ class Warehouse:
         """Forget a reader: it holds nothing back any more."""
         self._catalog.readers.drop(str(self._table(table).name), reader)
 
-    def dead_letters(self, table: str | None = None) -> list[dict[str, Any]]:
-        """Messages that could not be applied, with offset and reason."""
-        return [r for r in self._lifecycle.dead_letters.rows() if table is None or r["table"] == table]
+    def dead_letters(self, table: str | None = None, *, settled: bool = False) -> list[dict[str, Any]]:
+        """Messages that could not be applied, with offset and reason; their bytes in base64.
+
+        Args:
+            settled: with those that were replayed or dropped.
+        """
+        rows = self._lifecycle.dead_letters.rows(table)
+        return [_shown(row) for row in rows if settled or row["outcome"] is None]
+
+    def replay_dead_letters(self, table: str, at: Places, *, progress: Progress) -> DeadLettersResult:
+        """Apply open dead letters where each would have been."""
+        self._engine().loads.refuse()
+        with self._cancellable(progress):
+            return self._settlement().replay(self._table(table), at)
+
+    def drop_dead_letters(self, table: str, at: Places, reason: str) -> DeadLettersResult:
+        """Let open dead letters be."""
+        return self._settlement().drop(self._table(table), at, reason)
+
+    def _settlement(self) -> Settlement:
+        engine = self._engine()
+        return Settlement(engine.sessions, engine.flows, self._lifecycle.dead_letters, engine.run_id)
 
     def status(self) -> list[TableStatus]:
         if not self._lifecycle.up:
@@ -318,6 +340,7 @@ class Warehouse:
         registry, row = engine.registry, self._catalog.row(table.name)
         letters = lifecycle.dead_letters.count(str(table.name))
         warnings = [
+            *_of_letters(str(table.name), letters),
             *engine.supervisor.warnings(table),
             *engine.loads.warnings(table),
             *lifecycle.deployment.edited(table.name),
@@ -350,3 +373,14 @@ class Warehouse:
         """
         sessions = self._lifecycle.sessions()
         return JobGroup(sessions.batch, progress, sessions.statements if urgent else None)
+
+
+def _shown(letter: dict[str, Any]) -> dict[str, Any]:
+    raw = {name: letter[name] for name in ("raw_key", "raw_value")}
+    return letter | {n: None if v is None else base64.b64encode(v).decode() for n, v in raw.items()}
+
+
+def _of_letters(table: str, count: int) -> list[str]:
+    if not count:
+        return []
+    return [f"{count} messages could not be applied. Next: `headrace dead-letters list {table}` says why"]

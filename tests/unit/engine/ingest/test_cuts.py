@@ -20,11 +20,11 @@ VERSIONS = {TableName("stg", "users"): 3}
 def event(offset: int, key: str = "1", op: str = "u", *, xid: int | None = 1, topic: str = USERS) -> Event:
     image = json.dumps({"id": key})
     before, after = (image, None) if op == "d" else (None, image)
-    return Event(topic, 0, offset, key, op, before, after, offset, 0, None, "{}", xid=xid)
+    return Event(topic, 0, offset, key, op, before, after, offset, 0, None, b"{}", xid=xid)
 
 
 def truncation(offset: int, *, xid: int) -> Event:
-    return Event(USERS, 0, offset, None, "t", None, None, offset, 0, None, "{}", xid=xid)
+    return Event(USERS, 0, offset, None, "t", None, None, offset, 0, None, b"{}", xid=xid)
 
 
 def marker(token: str) -> Event:

@@ -26,7 +26,7 @@ class Kafka:
     def event(self, topic: str, transaction: str | None, value: str = "{}") -> Event:
         offset = self.ends[topic][0]
         self.ends[topic][0] += 1
-        return Event(topic, 0, offset, "{}", "c", None, "{}", offset, 0, None, value, transaction)
+        return Event(topic, 0, offset, "{}", "c", None, "{}", offset, 0, None, value.encode(), transaction)
 
     def begin(self, name: str) -> Event:
         return self.event(TRANSACTIONS, None, json.dumps({"status": "BEGIN", "id": f"{name}:1"}))

@@ -27,7 +27,7 @@ ORDERS, MARKER, LOG = "shop.public.orders", "shop.public.headrace_marker", "shop
 def event(
     topic: str, ms: int, *, op: str | None = "c", transaction: str | None = None, value: str = "{}"
 ) -> Event:
-    return Event(topic, 0, 0, "{}", op, None, "{}", 1, ms, None, value, transaction)
+    return Event(topic, 0, 0, "{}", op, None, "{}", 1, ms, None, value.encode(), transaction)
 
 
 def begin(name: str) -> Event:
