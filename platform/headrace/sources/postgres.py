@@ -13,7 +13,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from headrace.errors import TransientError, UnknownName
-from headrace.sources.types import SourceColumn, absent, column
+from headrace.sources.types import SourceColumn, absent, column, not_carried
 from headrace.spec.identity import digest
 from headrace.spec.model import SourceTable
 
@@ -23,12 +23,17 @@ MARKER_TABLE = "headrace_marker"
 
 @dataclass(frozen=True)
 class SourceSchema:
-    """Columns, key and replica identity of one captured table."""
+    """Columns, key and replica identity of one captured table.
+
+    Args:
+        left_out: columns that do not come with its rows, each with why.
+    """
 
     table: SourceTable
     columns: tuple[SourceColumn, ...]
     key: tuple[str, ...]
     full_identity: bool
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,7 +47,8 @@ class SourceSchema:
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
         columns = [[c.name, c.type, c.dropped] for c in self.columns]
-        return {"columns": columns, "key": list(self.key), "full_identity": self.full_identity}
+        identity, left_out = self.full_identity, [list(one) for one in self.left_out]
+        return {"columns": columns, "key": list(self.key), "full_identity": identity, "left_out": left_out}
 
     @classmethod
     def of(cls, table: SourceTable, recorded: dict[str, Any]) -> SourceSchema:
@@ -51,7 +57,8 @@ class SourceSchema:
             absent(column(name, kind)) if dropped else column(name, kind)
             for name, kind, dropped in recorded["columns"]
         )
-        return cls(table, tuple(columns), tuple(recorded["key"]), recorded["full_identity"])
+        left_out = tuple((name, why) for name, why in recorded["left_out"])
+        return cls(table, tuple(columns), tuple(recorded["key"]), recorded["full_identity"], left_out)
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -72,9 +79,16 @@ class SourceSchema:
 
 
 _COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), c.relreplident = 'f'
-FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+WITH RECURSIVE typed AS (
+    SELECT attrelid, attnum, attname, attgenerated, atttypid AS type, atttypmod AS modifier FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+  UNION ALL
+    SELECT attrelid, attnum, attname, attgenerated, typbasetype, typtypmod
+    FROM typed JOIN pg_type t ON t.oid = type WHERE typtype = 'd'
+)
+SELECT attname, format_type(type, modifier), relreplident = 'f', typtype, attgenerated <> ''
+FROM typed JOIN pg_type t ON t.oid = type JOIN pg_class c ON c.oid = attrelid
+WHERE typtype <> 'd' ORDER BY attnum
 """
 _KEY = """
 SELECT a.attname FROM pg_index i
@@ -149,8 +163,19 @@ def described(connection: psycopg.Connection[tuple[object, ...]], table: SourceT
             f"the source table `{table}` has no primary key, so its rows cannot be followed. "
             "Next: ALTER TABLE … ADD PRIMARY KEY"
         )
-    columns = tuple(column(str(r[0]), str(r[1])) for r in rows)
-    return SourceSchema(table, columns, key, bool(rows[0][2]))
+    columns, left_out = [], []
+    for own, kind, _, typtype, generated in rows:
+        why = not_carried(str(kind), str(typtype), generated=bool(generated))
+        if why is None:
+            columns.append(column(str(own), str(kind)))
+        elif str(own) in key:
+            raise UnknownName(
+                f"the source table `{table}` cannot be followed by its key column `{own}`: {why}. Next: "
+                "another PRIMARY KEY, or remove the layer file that reads it"
+            )
+        else:
+            left_out.append((str(own), why))
+    return SourceSchema(table, tuple(columns), key, bool(rows[0][2]), tuple(left_out))
 
 
 @dataclass(frozen=True)

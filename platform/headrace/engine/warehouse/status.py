@@ -108,6 +108,7 @@ def explain(
         full = table.source.full_identity
         name, means = ("FULL", "complete before images") if full else ("DEFAULT", "look-ups")
         notes.append(f"REPLICA IDENTITY {name}: the row before a change comes from {means}")
+        notes += [f"column `{left}` of its source is left out: {why}" for left, why in table.source.left_out]
     if bound := table.store.commit.immutable_before:
         notes.append(f"partitions before '{bound}' are immutable: no query, backfill or proof touches them")
     if through := table.store.commit.complete_through:
