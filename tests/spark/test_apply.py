@@ -501,3 +501,20 @@ def test_what_cannot_be_built_aside_is_told(applying: Applying) -> None:
     stg = applying.warehouse.source.tables["orders"].layer("orders").replace("SELECT *", "SELECT *, 'x' AS m")
     with pytest.raises(TerminalError, match=r"`stg.orders` cannot be built aside: it reads a source"):
         applying.apply({"stg/orders": stg}, green=applying.green())
+
+
+@pytest.mark.long
+def test_a_table_that_cannot_be_applied_holds_up_none_but_its_readers(applying: Applying) -> None:
+    extra = ", CONSTRAINT small EXPECT (twice < 10) ON VIOLATION FAIL"
+    everything: dict[str, str | None] = {
+        "dwd/paid": paid(EXTENDED, extra=extra),
+        "dws/users": layer("dws.users", "user_id", "SELECT user_id, city FROM stg.users", partitioned=False),
+    }
+    with pytest.raises(ConstraintViolated, match="`small`"):
+        applying.apply(everything)
+    rows = applying.catalog.rows()
+    assert {r.name for r in rows if r.state == "FAILED"} == {PAID}
+    assert "`small`" in (applying.catalog.row(PAID).error or "")
+    assert "dws.users" in {str(t.name) for t in applying.warehouse.registry}
+    applying.apply({"dwd/paid": CHAIN["dwd/paid"]})
+    applying.goes_on()

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
 from headrace.engine.read.views import Views
+from headrace.engine.supervisor.failures import text
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table import immutable
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table, is_stg
-from headrace.errors import HeadraceError, TerminalError
+from headrace.errors import Cancelled, HeadraceError, TerminalError
 from headrace.planner.policy.apply import ApplyStep, RunningTable, Shape, WantedTable, plan_apply
 from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
@@ -158,12 +159,22 @@ class Apply:
         halts = {t.name for t in wanted if t.lacks is not None}
         if (todo or halted != halts) and not dry_run:
             self._swap(todo, wanted, project)
+            failed: dict[TableName, Exception] = {}
             try:
                 for number, (step, result) in enumerate(zip(todo, applied, strict=True)):
                     progress.report(str(step), number, len(todo))
-                    result.refreshed = self._renew(step, progress)
+                    try:
+                        self._refuse_after(step, failed)
+                        result.refreshed = self._renew(step, progress)
+                    except Cancelled:
+                        raise
+                    except Exception as error:  # the others do not wait for it
+                        log.warning("%s is not applied: %s", step.change.table, error)
+                        failed[step.change.table] = error
             finally:
-                self._give_up(todo)
+                self._give_up(todo, failed)
+            if failed:
+                raise _of_all(failed)
             self._relieve(halted - halts - {step.change.table for step in todo})
         return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
 
@@ -261,8 +272,32 @@ class Apply:
                 except HeadraceError as error:
                     log.warning("%s does not go on: %s", name, error)
 
-    def _give_up(self, todo: Sequence[ApplyStep]) -> None:
+    def _refuse_after(self, step: ApplyStep, failed: Mapping[TableName, Exception]) -> None:
+        """Raises TerminalError where the table is computed from one that could not be applied."""
+        if not step.renews or step.change.kind is ChangeKind.REMOVED:
+            return
+        table = self.registry[step.change.table]
+        if waits := [str(name) for name in self.registry.upstreams(table) if name in failed]:
+            raise _Waits(f"`{table.name}` reads {', '.join(waits)}, which is not applied")
+
+    def _give_up(self, todo: Sequence[ApplyStep], failed: Mapping[TableName, Exception]) -> None:
         """Say of every table that was not renewed that it was not."""
         for name in {step.change.table for step in todo} & self.supervisor.admission.paused:
-            self.catalog.observe(name, "FAILED", "its new text is not applied. Next: `headrace apply`")
+            why = f": {text(failed[name])}" if name in failed else ""
+            self.catalog.observe(name, "FAILED", f"its new text is not applied{why}. Next: `headrace apply`")
             self.supervisor.admission.paused.discard(name)
+
+
+class _Waits(TerminalError):
+    """The table reads one that could not be applied."""
+
+
+def _of_all(failed: Mapping[TableName, Exception]) -> Exception:
+    """The error itself where it is that of a single table; of several, one that names all."""
+    causes = {name: error for name, error in failed.items() if not isinstance(error, _Waits)}
+    if len(causes) == 1:
+        return next(iter(causes.values()))
+    said = "\n".join(f"{name}: {text(error)}" for name, error in causes.items())
+    return TerminalError(
+        f"{len(causes)} tables could not be applied, others are. Next: `headrace apply`\n{said}"
+    )
