@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -111,10 +111,15 @@ class Stack:
         with ThreadPoolExecutor() as pool:
             return list(pool.map(lambda service: self._status(service, known), SERVICES.values()))
 
-    def register_connectors(self, *, on_progress: OnProgress | None = None) -> list[str]:
+    def register_connectors(
+        self, *, only: Container[str] | None = None, on_progress: OnProgress | None = None
+    ) -> list[str]:
         """Register `deploy/connectors/*.json` and create their topics; the source's tables must exist.
 
         A new source that is large is loaded by the warehouse server first, which is started for it.
+
+        Args:
+            only: names of those to register; None: all.
 
         Returns the connectors' names. Registering again changes nothing.
         """
@@ -127,7 +132,9 @@ class Stack:
             start=lambda: self.up(only=["warehouse"], on_progress=report),
             report=lambda message: report("warehouse", message),
         )
-        return register_all(self.settings, on_progress=lambda message: report("connect", message), load=load)
+        return register_all(
+            self.settings, on_progress=lambda message: report("connect", message), load=load, only=only
+        )
 
     def restart(self, service: ServiceName) -> None:
         """Stop one service, start it and wait until it is healthy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -127,6 +127,11 @@ class ConnectClient:
         """The registered connectors."""
         return sorted(self._call("GET", "/connectors"))
 
+    def config(self, name: str) -> dict[str, str]:
+        """What it was registered with."""
+        found: dict[str, str] = self._call("GET", f"/connectors/{name}/config")
+        return found
+
     def put_connector(self, file: ConnectorFile) -> None:
         """Register it, or change it where it reads otherwise. An unchanged connector is not disturbed."""
         path = f"/connectors/{file.name}"
@@ -207,6 +212,10 @@ class ConnectClient:
             f"connector `{name}` is {status.state} after {timeout:.0f} s: see `headrace status`"
         )
 
+    def restart(self, name: str) -> None:
+        """Let the connector and its tasks begin anew, from where they are."""
+        self._call("POST", f"/connectors/{name}/restart?includeTasks=true")
+
     def restart_failed(self, name: str) -> None:
         """Restart the connector and its tasks where they failed; what runs goes on."""
         self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
@@ -264,13 +273,15 @@ def register_all(
     *,
     on_progress: Callable[[str], None] = lambda message: None,
     load: Load = lambda file: None,
+    only: Container[str] | None = None,
 ) -> list[str]:
     """Register every connector file of the project, wait until each runs. The source's tables must exist.
 
     Args:
         load: called for a connector that Connect does not know.
+        only: names of those to register; None: all.
     """
-    files = [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
+    files = [f for f in _files(settings) if only is None or f.name in only]
     create_topics(settings.kafka_bootstrap, [topic for file in files for topic in file.topics()])
     with ConnectClient(settings.connect_rest) as client:
         client.wait_ready()
@@ -283,6 +294,31 @@ def register_all(
             register(client, file, record, settings.state)
             client.wait_running(file.name)
     return [file.name for file in files]
+
+
+def differing(settings: Settings) -> tuple[list[str], list[str]]:
+    """The connectors whose files Connect has otherwise, and those that it does not have.
+
+    Raises:
+        TransientError: it does not answer.
+    """
+    with ConnectClient(settings.connect_rest) as client:
+        known = client.names()
+        files = _files(settings)
+        changed = [f.name for f in files if f.name in known and _differs(f, client.config(f.name))]
+        return changed, [f.name for f in files if f.name not in known]
+
+
+def _differs(file: ConnectorFile, known: dict[str, str]) -> bool:
+    """But for what registering itself sets."""
+    own = {"name", "snapshot.mode"}
+    return {k: v for k, v in file.config.items() if k not in own} != {
+        k: v for k, v in known.items() if k not in own
+    }
+
+
+def _files(settings: Settings) -> list[ConnectorFile]:
+    return [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
 
 
 def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | None, state: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli._shared import progress
-from headrace.cli._shared.options import Json, Project, open_client
+from headrace.cli._shared.options import Json, Project, load_settings, open_client
 from headrace.cli._shared.output import note, print_json
 from headrace.cli._shared.parity import show_parity
 from headrace.cli._shared.tables import show_changes, show_refreshed
+from headrace.errors import TransientError
+
+if TYPE_CHECKING:
+    from headrace.settings import Settings
 
 
 def apply(
@@ -26,6 +30,12 @@ def apply(
     Others go on beside it. A table with another query rests while its history is computed by the new text;
     with `--blue-green` it streams on until the new one is built aside, proven and swapped in.
     """
+    settings = load_settings(project)
+    changed: list[str] = []
+    new: list[str] = []
+    if not dry_run:
+        changed, new = _connectors(settings)
+        _register(settings, changed)  # what they capture now is read by the tables that are applied
     with open_client(project) as client:
         if dry_run or not as_json:
             planned = progress.run(client, "APPLY DRY RUN").result
@@ -33,9 +43,10 @@ def apply(
                 print_json(planned)
                 return
             show_changes(planned["tables"])
-            if dry_run or not planned["tables"]:
+            if dry_run:
                 return
         result = progress.run(client, "APPLY BLUE GREEN" if blue_green else "APPLY").result
+    _register(settings, new)
     if as_json:
         print_json(result)
     else:
@@ -44,3 +55,23 @@ def apply(
         if any(t["refreshed"] is not None for t in result["tables"]):
             show_refreshed(result["tables"])
         note(f"applied in {result['seconds']:.1f} s")
+
+
+def _connectors(settings: Settings) -> tuple[list[str], list[str]]:
+    """Those whose files say otherwise than Kafka Connect has them, and those that it has not."""
+    from headrace.sources.connect import differing
+
+    try:
+        return differing(settings)
+    except TransientError as error:
+        note(f"connectors stay as they are: {error}")
+        return [], []
+
+
+def _register(settings: Settings, names: list[str]) -> None:
+    from headrace.services.stack import Stack
+
+    if names:
+        Stack(settings).register_connectors(
+            only=names, on_progress=lambda service, message: note(f"{service}: {message}")
+        )

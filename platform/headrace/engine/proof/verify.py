@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -137,8 +138,10 @@ class Proof:
         total: int,
     ) -> dict[str, ParityResult]:
         found: dict[str, ParityResult] = {}
-        for flow in self.flows:
-            waiting = [t for t in tables if t.name in {x.name for x in flow.tables}]
+        names = {flow.name: {t.name for t in flow.tables} for flow in self.flows}
+        sources = sorted({t.source.table.source for t in tables})
+        for flow, source in itertools.product(self.flows, sources):
+            waiting = [t for t in tables if t.name in names[flow.name] and t.source.table.source == source]
             for attempt in range(ATTEMPTS):
                 if not waiting:
                     break
@@ -177,11 +180,9 @@ class Proof:
 
     @contextmanager
     def _cut(self, flow: Flow, tables: Sequence[StgTable]) -> Iterator[tuple[Position, Cut]]:
-        """A position of the source and where all tables of the flow stand with it."""
-        captured = [t.source.table for t in flow.tables if is_stg(t)]
-        (name,) = {s.source for s in captured} if len({s.source for s in captured}) == 1 else {""}
-        if not name:
-            raise TerminalError(f"flow {flow.name} reads several sources; verify them one by one")
+        """A position of the source of some tables, and where all tables of the flow stand with it."""
+        [name] = {t.source.table.source for t in tables}
+        captured = [t.source.table for t in flow.tables if is_stg(t) and t.source.table.source == name]
         token = uuid.uuid4().hex
         reached = flow.cuts.expect(token)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.engine.flow.flow import Flow
@@ -21,7 +21,7 @@ from headrace.sources.bulk.columns import Inexact
 from headrace.sources.bulk.record import load_record
 from headrace.sources.dsn import source_dsn
 from headrace.sources.topics import Topics
-from headrace.spec import Project
+from headrace.spec.connector import Connector
 
 
 @dataclass
@@ -29,10 +29,11 @@ class Loads:
     """Runs them and tells how far they are.
 
     Args:
+        connectors: by the names of their sources.
         flows: all of the warehouse's; every stg table is in one.
     """
 
-    project: Project
+    connectors: Callable[[], Mapping[str, Connector]]
     settings: Settings
     sessions: Sessions
     flows: Sequence[Flow]
@@ -48,11 +49,12 @@ class Loads:
             UnknownName: there is no such source.
             TerminalError: it is being loaded, or `bulk` is wanted and cannot be.
         """
-        if source not in self.project.connectors:
-            raise UnknownName(f"no source `{source}`; {did_you_mean(source, self.project.connectors)}")
+        connectors = self.connectors()
+        if source not in connectors:
+            raise UnknownName(f"no source `{source}`; {did_you_mean(source, connectors)}")
         known = [t for f in self.flows for t in f.tables]
         tables = [t for t in known if is_stg(t) and t.source.table.source == source]
-        connector = self.project.connectors[source]
+        connector = connectors[source]
         load = BulkLoad(
             self.sessions,
             connector,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from headrace.settings import Settings
 from headrace.sources.dsn import source_dsn
 from headrace.spec import Project, load_project
 from headrace.spec.calendar import in_force
+from headrace.spec.connector import Connector
 from headrace.spec.edit import Edit
 from headrace.spec.model import SchemaChangeBehavior, SourceTable, TableName
 
@@ -50,13 +51,23 @@ class Deployment:
         self._edited = Edited()
         self._captured = Captured(catalog, self.dsn, SchemaChangeBehavior(settings.schema_change_behavior))
         self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
+        self._connectors: Mapping[str, Connector] = self.files.connectors
         with_alterations(self.files, catalog.alterations)
         if waiting:
             log.warning("the files declare other rows: `headrace plan` shows it, `headrace apply` does it")
 
+    @property
+    def connectors(self) -> Mapping[str, Connector]:
+        """By the names of their sources, those too that are about to be applied."""
+        return self._connectors
+
+    def connector(self, source: str) -> Connector:
+        """That of a source."""
+        return self._connectors[source]
+
     def dsn(self, source: str) -> str:
         """Connection string of a source by its name."""
-        return source_dsn(self.files.connectors[source], self._settings.source_environment())
+        return source_dsn(self.connector(source), self._settings.source_environment())
 
     def edited(self, name: TableName) -> list[str]:
         """What of the table's file waits for `headrace apply`."""
@@ -86,6 +97,7 @@ class Deployment:
             if edit is not None:
                 edit.check()
             files = edit.project if edit is not None else load_project(self.files.directory)
+            self._connectors = {**self._connectors, **files.connectors}
             sources = self._captured.now(files, self.files)
             project, wanted = self._assembled(spark, files, sources)
             _check_dropped(wanted, work.registry)

@@ -21,7 +21,7 @@ from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.topics import Topics
-from headrace.spec import Project
+from headrace.spec.connector import Connector
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[s
 
 
 def flow_maker(
-    project: Project,
+    connector: Callable[[str], Connector],
     registry: Registry,
     settings: Settings,
     *,
@@ -58,7 +58,11 @@ def flow_maker(
     dead_letters: DeadLetters,
     on_failure: Callable[[Table, Exception], None],
 ) -> Callable[[FlowPlan], Flow]:
-    """Makes the flow of a plan, without starting it."""
+    """Makes the flow of a plan, without starting it.
+
+    Args:
+        connector: that of a source by its name.
+    """
 
     def make(plan: FlowPlan) -> Flow:
         bootstrap, tables = settings.kafka_bootstrap, [registry[n] for n in plan.tables]
@@ -69,7 +73,7 @@ def flow_maker(
             bootstrap=bootstrap,
             columns=columns,
             dead_letters=dead_letters,
-            gate=gate_of(tables, project.connectors),
+            gate=gate_of(tables, connector),
         )
         return Flow(
             advancing,

@@ -1,0 +1,79 @@
+"""A second database joins a warehouse by its files and `headrace apply`, proven beside the first."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+from chain_support import eventually
+from psycopg import sql
+from running_shop import Shop
+from test_surfaces import command
+
+from headrace.sources.bulk.slot import drop_slot
+from headrace.sources.connect import ConnectClient
+from headrace.spec import load_project
+
+CLIENTS, SOLD = "stg.clients", "dwd.sold_to_clients"
+
+
+def write_files(shop: Shop) -> list[str]:
+    """Its connector, the shop's but for names, a stg table of it and one that reads both sources."""
+    project = shop.settings.project
+    connector = json.loads((project / "deploy" / "connectors" / "shop.json").read_text())
+    connector["name"] = "crm"
+    connector["config"] |= {
+        "topic.prefix": "crm",
+        "database.dbname": "crm",
+        "table.include.list": "public.clients,public.headrace_marker",
+        "slot.name": "headrace_crm",
+        "publication.name": "headrace_crm",
+    }
+    files = {
+        "deploy/connectors/crm.json": json.dumps(connector),
+        "layers/stg/clients.sql": f"CREATE MATERIALIZED TABLE {CLIENTS} FRESHNESS = DOWNSTREAM\n"
+        "AS SELECT * FROM crm.public.clients\n",
+        "layers/dwd/sold_to_clients.sql": f"CREATE MATERIALIZED TABLE {SOLD} (PRIMARY KEY (order_id))\n"
+        "FRESHNESS = INTERVAL '10' SECOND\nAS SELECT o.order_id, o.amount, c.name\n"
+        "FROM stg.orders o JOIN stg.clients c ON c.user_id = o.user_id\n",
+    }
+    for name, text in files.items():
+        (project / name).write_text(text)
+    return list(files)
+
+
+@pytest.mark.long
+def test_a_second_database_is_applied_beside_the_first(shop: Shop) -> None:
+    shop.wait_caught_up()
+    with psycopg.connect(shop.dsn, autocommit=True) as server:
+        server.execute("CREATE DATABASE crm")
+        dsn = shop.dsn.rpartition("/")[0] + "/crm"
+        with psycopg.connect(dsn, autocommit=True) as crm:
+            crm.execute("CREATE TABLE headrace_marker (id text PRIMARY KEY, at timestamptz)")
+            crm.execute("CREATE TABLE clients (user_id bigint PRIMARY KEY, name text)")
+            crm.execute("ALTER TABLE clients REPLICA IDENTITY FULL")
+            crm.execute("INSERT INTO clients SELECT n, 'client ' || n FROM generate_series(1, 40) AS n")
+            files = write_files(shop)
+            try:
+                with shop.load(seed=81) as load:
+                    said = command(shop, "apply").stderr
+                    assert "registering connector `crm`" in said
+                    shop.project = load_project(shop.settings.project)
+                    shop.wait_running()
+                    eventually("its rows", lambda: shop.status()[CLIENTS].rows == 40)
+                    crm.execute("UPDATE clients SET name = 'renamed' WHERE user_id % 2 = 0")
+                    crm.execute("DELETE FROM clients WHERE user_id % 10 = 0")
+                    eventually("what follows", lambda: shop.status()[CLIENTS].rows == 36)
+                    load.raise_if_failed()
+                shop.wait_caught_up()
+                shop.verify(CLIENTS, SOLD, "stg.orders", "stg.users")
+            finally:
+                shop.restore()
+                with ConnectClient(shop.settings.connect_rest) as connect:
+                    connect.stop("crm")
+                    connect.delete("crm")
+                drop_slot(dsn, "headrace_crm")
+                (shop.settings.project / files[0]).unlink()
+        server.execute(sql.SQL("DROP DATABASE crm WITH (FORCE)"))
+    shop.wait_running()
