@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ import pytest
 from chain_support import eventually
 from confluent_kafka import Producer
 
+from headrace.engine.ingest.boundary import Boundaries
 from headrace.errors import TransientError
 from headrace.services.stack import Stack
 from headrace.sources import messages as module
 from headrace.sources.messages import Messages
 from headrace.sources.topics import Topics
+from headrace.sources.transactions import Last
 from headrace.store.record.frontier import Offsets
 
 
@@ -141,3 +144,28 @@ def test_a_broker_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) 
 def test_a_range_that_kafka_does_not_hold_is_said(names: list[str], consumer: Messages) -> None:
     with pytest.raises(TransientError, match=r"Kafka: .*headrace status"):
         consumer.read({names[0]: {0: 90}}, {names[0]: {0: 100}})
+
+
+def test_where_transactions_lie_is_found_by_a_few_reads(
+    bootstrap: str, topics: Topics, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transactions of 7 events, some with a tombstone behind them, and messages that are no events."""
+    sent: list[bytes | None] = []
+    for number in range(3000):
+        about = {"id": f"{number // 7}:{number}", "data_collection_order": 1 + number % 7}
+        event = {"op": "u", "source": {"ts_ms": number}, "transaction": about}
+        sent += [json.dumps(event).encode(), *([None] * (number % 5 == 0)), *([b"{"] * (number % 100 == 0))]
+    send(bootstrap, names[0], sent)
+    end = topics.ends(names)[names[0]][0]
+    reads: list[int] = []
+    read = Messages.read
+    monkeypatch.setattr(Messages, "read", lambda *args: reads.append(1) or read(*args))
+    with closing(Boundaries(bootstrap)) as found:
+        assert found.last(names[0], 0, end) == Last("428", 4, 2999)
+        assert found.last(names[0], end, end) is None
+        for complete in (-1, 0, 3, 200, 400, 426, 427):
+            reads.clear()
+            at = found.through(names[0], 0, end, lambda e, n=complete: int(e.transaction or 0) <= n)
+            values = [json.loads(v) for v in sent[:at] if v not in (None, b"{")]
+            assert len(values) == 7 * (complete + 1)
+            assert len(reads) < 16

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 ENVELOPE = (
-    "op string, before string, after string, ts_ms bigint, _corrupt string, transaction struct<id: string>, "
+    "op string, before string, after string, ts_ms bigint, _corrupt string, "
+    "transaction struct<id: string, data_collection_order: bigint>, "
     "source struct<lsn: bigint, snapshot: string, ts_ms: bigint, txId: bigint>"
 )
 """Read schema of a Debezium value; `before` and `after` stay JSON text."""
@@ -34,6 +35,7 @@ class Event:
         transaction: the id by which Debezium announces it, where it does.
         xid: PostgreSQL's id of it, 32 bits.
         raw_key: the key as Kafka has it.
+        transaction_order: among the events of its transaction in its topic, from 1 on.
     """
 
     topic: str
@@ -50,6 +52,7 @@ class Event:
     transaction: str | None = None
     xid: int | None = None
     raw_key: bytes | None = None
+    transaction_order: int | None = None
 
     @property
     def is_tombstone(self) -> bool:

@@ -43,9 +43,13 @@ _ARROW = pa.schema([
 
 
 class Messages:
-    """A consumer of some topics. Not thread-safe; it joins no group and commits nothing."""
+    """A consumer of some topics. Not thread-safe; it joins no group and commits nothing.
 
-    def __init__(self, bootstrap: str) -> None:
+    Args:
+        ahead_kbytes: what it holds of each partition before it is asked for.
+    """
+
+    def __init__(self, bootstrap: str, ahead_kbytes: int = AHEAD_KBYTES) -> None:
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap,
             "group.id": "headrace-flow",
@@ -53,7 +57,7 @@ class Messages:
             "enable.partition.eof": True,
             "isolation.level": "read_uncommitted",  # as Spark's source reads, and finds the ends
             "auto.offset.reset": "error",
-            "queued.max.messages.kbytes": AHEAD_KBYTES,
+            "queued.max.messages.kbytes": ahead_kbytes,
             "fetch.queue.backoff.ms": 5,  # a full queue is emptied in no time; the default is a second
             "log_level": 0,
         })  # fmt: skip

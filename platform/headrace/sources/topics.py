@@ -74,6 +74,18 @@ class Topics:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
         return marks
 
+    def since(self, topic: str, moment_ms: int) -> int:
+        """The offset of the first message of a topic's first partition that is not older, or its end.
+
+        Args:
+            moment_ms: milliseconds since 1970.
+        """
+        try:
+            [found] = self._consumer.offsets_for_times([TopicPartition(topic, 0, moment_ms)], timeout=TIMEOUT)
+        except KafkaException as error:
+            raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
+        return found.offset if found.offset >= 0 else self.ends([topic])[topic][0]
+
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Kafka's ids of those that there are: one that is made anew under its name has another."""
         try:

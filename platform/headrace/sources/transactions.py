@@ -2,7 +2,8 @@
 
 Kafka has no order between topics, so a micro-batch may hold one table's part of a transaction and not yet
 another's. Debezium announces each transaction (`provide.transaction.metadata`): BEGIN, and END with the
-number of its events by table, in commit order. Events wait until every earlier transaction is complete.
+number of its events by table, in commit order, which is also the order of each table's topic. Events wait
+until their transaction and every earlier one is complete.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.sources.envelope import Event
@@ -20,7 +21,10 @@ from headrace.spec.connector import Connector
 log = logging.getLogger(__name__)
 
 PATIENCE = 30.0
-"""Seconds that events wait for the rest of their transaction before they are applied without it."""
+"""Seconds without a message of the source after which events wait no longer for their transaction."""
+
+REMEMBERED = 100_000
+"""Complete transactions whose names are kept: a connector that was killed tells of the last ones again."""
 
 
 def transaction_topic(connector: Connector) -> str | None:
@@ -30,12 +34,30 @@ def transaction_topic(connector: Connector) -> str | None:
     return f"{connector.name}.{connector.config.get('topic.transaction', 'transaction')}"
 
 
+@dataclass(frozen=True)
+class Last:
+    """The last event of a topic before a cut.
+
+    Args:
+        transaction: None of a snapshot's row.
+        order: of the event among its transaction's events in the topic, from 1 on.
+        source_ms: when it was committed, milliseconds since 1970.
+    """
+
+    transaction: str | None
+    order: int = 0
+    source_ms: int = 0
+
+
 @dataclass
 class _Transaction:
     since: float
-    begun: bool = False  # BEGIN was read
     expected: dict[str, int] | None = None  # topic → events; None until END
-    committed_ms: int = 0  # at the source; 0 where that does not count
+    committed_ms: int = 0  # at the source
+    overtaken: bool = False  # a later one was announced: its END is not to come
+
+    def needs(self, topic: str) -> int:
+        return (self.expected or {}).get(topic, 0)
 
 
 class Transactions:
@@ -45,9 +67,6 @@ class Transactions:
         topic: the source's transaction topic.
         captured: the flow's topics of that source; events of other tables are not waited for.
         clock: seconds.
-
-    After `reset` the next batch is taken as it is, but for transactions that begin in it: what it continues
-    may have been read before. So may a part of any transaction that ends without having begun since.
     """
 
     def __init__(
@@ -59,84 +78,157 @@ class Transactions:
         self._clock = clock
         self.complete_ms = 0
         """Commit time up to which every transaction came in whole, milliseconds since 1970; 0 if unknown."""
-        self.reset()
+        self._several: set[str] = set()  # topics with several partitions
+        self.begin({}, 0)
 
     @property
     def name(self) -> str:
         """That of the source."""
         return self._prefix
 
-    def reset(self) -> None:
-        """Forget everything: reading goes on elsewhere."""
-        self._open: dict[str, _Transaction] = {}
-        self._ended: list[str] = []
-        self._free: set[str] = set()
-        self._first = True
+    @property
+    def captured(self) -> frozenset[str]:
+        return self._captured
 
-    def waiting(self, announced: Iterable[Event], events: Sequence[Event]) -> frozenset[str]:
+    def begin(self, applied: Mapping[str, str], since_ms: int) -> None:
+        """Reading begins at another cut.
+
+        Args:
+            applied: of topics, the transaction that their last event before the cut is of: of it and of all
+                earlier ones the topic's events are in the tables.
+            since_ms: commit time from which transactions are announced, milliseconds since 1970.
+        """
+        self._since_ms = since_ms
+        self._open: dict[str, _Transaction] = {}
+        self._ended: list[str] = []  # in commit order, the complete ones taken off
+        self._covered = {topic: name for topic, name in applied.items() if topic in self._captured}
+        self._done: OrderedDict[str, None] = OrderedDict()
+        self._arrived = self._clock()
+        self._waiting = 0
+
+    def done(self, event: Last) -> bool:
+        """Whether an event may be applied: its transaction is complete, or was before any that is announced.
+
+        A row that a snapshot has read is of none.
+        """
+        name = event.transaction
+        if name is None or name in self._done:
+            return True
+        return name not in self._open and 0 < event.source_ms < self._since_ms
+
+    def waiting(self, announced: Iterable[bytes | None], events: Sequence[Event]) -> frozenset[str]:
         """The transactions whose events must wait.
 
         Args:
             announced: new messages of the transaction topic, in order.
             events: all events of the flow's topics that are not applied yet, new and waiting ones.
         """
-        now = self._clock()
-        for message in announced:
-            self._announce(message, now)
+        self._announce(announced)
         mine = [e for e in events if e.transaction is not None and e.topic in self._captured]
-        if self._first:
-            self._free |= {e.transaction for e in mine if e.transaction is not None} - set(self._open)
-            self._first = False
-        counts = Counter((e.transaction, e.topic) for e in mine)
-        for transaction, _ in counts:
-            if transaction is not None and transaction not in self._free:
-                self._open.setdefault(transaction, _Transaction(now))
-        self._complete(counts, now)
+        if len(mine) != self._waiting:
+            self._arrived, self._waiting = self._clock(), len(mine)
+        seen: dict[tuple[str, str], set[int]] = {}
+        newest: dict[str, str] = {}
+        for number, event in enumerate(mine):
+            name = event.transaction or ""
+            order = event.transaction_order or -number - 1  # a repeated event counts once
+            seen.setdefault((name, event.topic), set()).add(order)
+            newest[event.topic] = name
+            if event.partition:
+                self._several.add(event.topic)
+            if not self.done(Last(name, source_ms=event.source_ms)):
+                self._open.setdefault(name, _Transaction(self._clock()))
+
+        def whole(name: str, topic: str, needs: int) -> bool:
+            if len(seen.get((name, topic), ())) >= needs:
+                return True
+            after = newest.get(topic, name)
+            if after == name or after not in self._open or topic in self._several:
+                return False
+            log.warning("transaction %s: an event of %s is not there", name, topic)
+            return True  # one of a later transaction is: no more of this one will come
+
+        self._complete(whole)
+        self._waiting = sum(e.transaction not in self._done for e in mine)
         return frozenset(self._open)
 
-    def _announce(self, message: Event, now: float) -> None:
-        try:
-            content = json.loads(message.value or "")
-            name, status = content["id"].partition(":")[0], content["status"]
-            if status == "END":
-                counts = {c["data_collection"]: c["event_count"] for c in content["data_collections"] or ()}
-        except (ValueError, KeyError, TypeError):
-            log.warning("%s, offset %s: no transaction event", message.topic, message.offset)
-            return
-        if name in self._free:
-            return
-        opened = self._open.setdefault(name, _Transaction(now))
-        if status == "BEGIN":
-            opened.begun = True
-        elif status == "END" and not opened.begun:  # its topic is in order: it began before the reset
-            del self._open[name]
-            self._free.add(name)
-        elif status == "END":
-            topics = {f"{self._prefix}.{collection}": count for collection, count in counts.items()}
-            opened.expected = {t: n for t, n in topics.items() if t in self._captured}
-            # What the first batch continues is not known, so its transactions do not tell how far all are.
-            opened.committed_ms = 0 if self._first else int(content.get("ts_ms") or 0)
-            self._ended.append(name)
+    def whole(self, announced: Iterable[bytes | None], last: Mapping[str, Last]) -> None:
+        """Complete what a cut holds whole. `done` says then which events may be applied.
 
-    def _complete(self, counts: Counter[tuple[str | None, str]], now: float) -> None:
+        Args:
+            announced: new messages of the transaction topic up to the cut, in order.
+            last: the last event before it of each topic that has any after what is applied.
+        """
+        self._announce(announced)
+        places = {name: place for place, name in enumerate(self._ended)}
+
+        def whole(name: str, topic: str, needs: int) -> bool:
+            found = last.get(topic)
+            if found is None or self.done(found):
+                return False
+            if found.transaction == name:
+                return found.order >= needs
+            return places.get(found.transaction or "", len(places)) > places[name]
+
+        self._complete(whole)
+
+    def _announce(self, messages: Iterable[bytes | None]) -> None:
+        now = self._clock()
+        for message in messages:
+            self._arrived = now
+            try:
+                content = json.loads(message or b"")
+                name, status = content["id"].partition(":")[0], content["status"]
+                counts: dict[str, int] = {}
+                if status == "END":
+                    listed = content["data_collections"] or ()
+                    counts = {f"{self._prefix}.{c['data_collection']}": c["event_count"] for c in listed}
+            except (ValueError, KeyError, TypeError, AttributeError):
+                log.warning("%s: no transaction event: %s", self.topic, message)
+                continue
+            if name in self._done:
+                continue
+            for other, found in self._open.items():
+                found.overtaken |= other != name and found.expected is None
+            opened = self._open.setdefault(name, _Transaction(now))
+            opened.overtaken = False
+            if status == "END" and opened.expected is None:
+                opened.expected = {t: n for t, n in counts.items() if t in self._captured}
+                opened.committed_ms = int(content.get("ts_ms") or 0)
+                self._ended.append(name)
+
+    def _complete(self, whole: Callable[[str, str, int], bool]) -> None:
         """Close complete transactions in commit order, up to the first that is not."""
-        while self._ended:
-            opened = self._open[self._ended[0]]
-            missing = {
-                t: n - counts[self._ended[0], t]
-                for t, n in (opened.expected or {}).items()
-                if counts[self._ended[0], t] < n
-            }
-            if missing and now - opened.since < PATIENCE:
-                return
+        covered = {t: self._ended.index(n) for t, n in self._covered.items() if n in self._ended}
+        silent = self._clock() - self._arrived >= PATIENCE
+        closed = 0
+        for place, name in enumerate(self._ended):
+            opened = self._open[name]
+            missing = [
+                topic
+                for topic, needs in (opened.expected or {}).items()
+                if place > covered.get(topic, -1) and not whole(name, topic, needs)
+            ]
+            if missing and not silent:
+                break
             if missing:
-                log.warning("transaction %s: gave up waiting for events of %s", self._ended[0], missing)
+                log.warning("transaction %s: gave up waiting for events of %s", name, ", ".join(missing))
             self.complete_ms = max(self.complete_ms, opened.committed_ms)
-            del self._open[self._ended.pop(0)]
-        for name in [n for n, o in self._open.items() if now - o.since >= PATIENCE and o.expected is None]:
-            log.warning("transaction %s: gave up waiting for its end", name)
-            del self._open[name]
-            self._free.add(name)
+            self._close(name)
+            closed += 1
+        del self._ended[:closed]
+        self._covered = {t: n for t, n in self._covered.items() if covered.get(t, closed) >= closed}
+        late = self._clock() - PATIENCE
+        for name in [n for n, o in self._open.items() if o.expected is None]:
+            if silent or (self._open[name].overtaken and self._open[name].since <= late):
+                log.warning("transaction %s: gave up waiting for its end", name)
+                self._close(name)
+
+    def _close(self, name: str) -> None:
+        del self._open[name]
+        self._done[name] = None
+        if len(self._done) > REMEMBERED:
+            self._done.popitem(last=False)
 
 
 def divide(events: Iterable[Event], waiting: Collection[str]) -> tuple[list[Event], list[Event]]:

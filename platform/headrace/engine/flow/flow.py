@@ -42,6 +42,9 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 3.0
 """After a start without a micro-batch the source has nothing new, and the derived tables catch up alone."""
 
+ANNOUNCED_MS = 60_000
+"""How much older than the newest commit of its tables the transactions are that a start reads of."""
+
 BUSY_SECONDS = 2.0
 """How long a change of its tables says that a flow is busy."""
 
@@ -164,7 +167,12 @@ class Flow:
         self._tables.active = set(active)
         names = self.topic_names()
         self._topics.ensure(names)
-        self._micro_batch.begin(self._starting(self._topics.bounds(names)))
+        bounds = self._topics.bounds(names)
+        low = {t: {p: first for p, (first, _) in parts.items()} for t, parts in bounds.items()}
+        position = self._starting(bounds)
+        since = {t: self._announced_since(t) for t in self._micro_batch.gate.topics}
+        announced = {t: {0: self._topics.since(t, moment)} for t, moment in since.items()}
+        self._micro_batch.begin(position | announced, low, since)
         shutil.rmtree(self._directory, ignore_errors=True)
         self._checkpoint = self._directory / uuid.uuid4().hex[:12]
         spark = self._sessions.flow
@@ -193,8 +201,13 @@ class Flow:
                 continue
             frontier = earliest_offsets(frontier, own)  # of two tables of one topic
         resting = {t.topic for t in self.tables if is_stg(t)} - frontier.keys()
-        at_end = resting.union(self._micro_batch.gate.topics)
-        return following(frontier, bounds) | {t: ends(bounds[t]) for t in at_end}
+        return following(frontier, bounds) | {t: ends(bounds[t]) for t in resting}
+
+    def _announced_since(self, topic: str) -> int:
+        """The commit time from which a transaction topic is read: with what a kill left half applied."""
+        source = topic.partition(".")[0]
+        heads = [t.store.commit for t in self.tables if is_stg(t) and t.source.table.source == source]
+        return max(0, max((head.source_ms for head in heads), default=0) - ANNOUNCED_MS)
 
     def look_at_sources(self) -> None:
         """Let tables leave whose topic or server was replaced: what they have reached says nothing then.
@@ -254,7 +267,7 @@ class Flow:
 
     def admit_late(self) -> None:
         """Apply what the gate lost patience with: a source that fell silent triggers no micro-batch."""
-        if not self._micro_batch.gate.holds or not self._lock.acquire(blocking=False):
+        if not self._micro_batch.waits or not self._lock.acquire(blocking=False):
             return
         try:
             if self._query is not None:
@@ -299,12 +312,12 @@ class Flow:
         begun = time.monotonic()
         ends = offsets.end_offsets(self._checkpoint, batch_id)
         # Spark's share of each topic is not to the message.
-        whole = 2 * offsets.size(batch.read_to, ends) <= self._max_offsets
+        whole = 2 * offsets.size(batch.asked, ends) <= self._max_offsets
         while True:
             with self._lock:
                 if self._query is None and batch_id > 0:
                     return  # stopping; the tables' frontiers say where to go on
-                cut = offsets.towards(batch.read_to, ends, self.batch_size.size)
+                cut = offsets.towards(batch.asked, ends, self.batch_size.size)
                 batch.step(cut, batch_id, whole=whole and cut == ends)
                 self._unsettled = None
             if cut == ends:

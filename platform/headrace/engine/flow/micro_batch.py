@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.ingest import offsets
+from headrace.engine.ingest.boundary import Boundaries
 from headrace.engine.ingest.cuts import Cuts
 from headrace.engine.ingest.gate import Gate
-from headrace.engine.ingest.ingest import ingest_events, ingest_range, reading_snapshot
+from headrace.engine.ingest.ingest import PIECE, ingest_events, ingest_range, reading_snapshot
 from headrace.engine.ingest.refused import changed_columns
 from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.ingest.watermark import SourceTime
@@ -35,6 +36,7 @@ class MicroBatch:
     Attributes:
         position: the cut up to which messages are applied.
         read_to: the cut up to which they are read; the gate holds what lies between.
+        asked: the cut up to which a step was asked for; what lies between is read again once it is whole.
         loading: topics whose tables are read for the first time. Derived tables wait.
         took: messages and seconds of the newest step.
         steps: how many there were.
@@ -56,6 +58,7 @@ class MicroBatch:
         self.cuts = Cuts()
         self.position: Offsets = {}
         self.read_to: Offsets = {}
+        self.asked: Offsets = {}
         self.loading: set[str] = set()
         self.took: tuple[int, float] | None = None
         self.steps = 0
@@ -67,21 +70,35 @@ class MicroBatch:
         self._time = SourceTime(gate)
         self._queries = Queries()
         self._messages = Messages(bootstrap)
+        self._boundaries = Boundaries(bootstrap)
 
-    def begin(self, position: Offsets) -> None:
-        """Go on from a cut."""
-        self.position = self.read_to = position
-        self.gate.reset()
+    def begin(self, position: Offsets, low: Offsets, since_ms: Mapping[str, int]) -> None:
+        """Go on from a cut.
+
+        Args:
+            low: the first offsets that the topics still hold.
+            since_ms: of transaction topics: the commit time from which they are read.
+        """
+        self.position = self.read_to = self.asked = position
+        applied: dict[str, str] = {}
+        for topic in self.gate.captured:
+            if set(position.get(topic, {})) == {0}:
+                last = self._boundaries.last(topic, low.get(topic, {}).get(0, 0), position[topic][0])
+                if last is not None and last.transaction is not None:
+                    applied[topic] = last.transaction
+        self.gate.begin(applied, since_ms)
 
     def close(self) -> None:
         self.cuts.missed()
         self.tables.close()
         self._messages.close()
+        self._boundaries.close()
 
     def step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
         """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
         begun, read = time.monotonic(), offsets.size(self.read_to, ends)
         self._look_at_columns(ends)
+        self.asked = ends
         if offsets.size(self.position, ends) <= self.tables.limits.small:
             events = self._events(self._messages.read(self.read_to, ends))
             self.read_to = ends
@@ -89,13 +106,35 @@ class MicroBatch:
             self._small(events, ends, batch_id)
             self._time.small(events, self.tables.all, self.tables.active, whole=whole)
         else:
+            ends = self._whole(ends)
             self.read_to = ends
-            self.gate.reset()
-            self._large(ends, batch_id)
-            self._time.large(self.tables.all, self.tables.active, whole=whole)
+            if any(ends[t] != self.position.get(t) for t in ends if t not in self.gate.topics):
+                self._large(ends, batch_id)
+            self._time.large(self.tables.all, self.tables.active, whole=whole and ends == self.asked)
+            self._time.small((), self.tables.all, self.tables.active, whole=whole)
         self.position = ends
         self.steps += 1
         self.took = read, time.monotonic() - begun
+
+    def _whole(self, ends: Offsets) -> Offsets:
+        """The last cut up to another one that no transaction lies across, as far as these are announced.
+
+        It holds for topics of one partition, where events are in the order of commits.
+        """
+        announced = {}
+        for topic in self.gate.topics:
+            cut = {topic: ends[topic]}
+            pieces = (self._messages.read(*step) for step in offsets.steps(self.read_to, cut, PIECE))
+            announced[topic] = (v for piece in pieces for v in piece.column("value").to_pylist())
+        begin = {t: self.position[t][0] for t in self.gate.captured if set(ends.get(t, {})) == {0}}
+        last = {t: found for t, at in begin.items() if (found := self._boundaries.last(t, at, ends[t][0]))}
+        self.gate.whole(announced, last)
+        cut = dict(ends)
+        for topic, found in last.items():
+            if not self.gate.done(topic, found):
+                done = partial(self.gate.done, topic)
+                cut[topic] = {0: self._boundaries.through(topic, begin[topic], ends[topic][0], done)}
+        return cut
 
     def _look_at_columns(self, ends: Offsets) -> None:
         """Let tables leave whose new messages may have other columns than they know."""
@@ -107,10 +146,18 @@ class MicroBatch:
 
     def admit_late(self) -> None:
         """Apply what the gate lost patience with."""
+        if self.asked != self.read_to:
+            self.step(self.asked, -1, whole=False)
+            return
         events, ends = self.gate.admit([], self.read_to)
         if events:
             self._small(events, ends, -1)
             self.position = ends
+
+    @property
+    def waits(self) -> bool:
+        """Whether messages that are there are not applied."""
+        return self.gate.holds or self.asked != self.read_to
 
     def derive(self, known: dict[TableName, Delta], batch_id: int) -> None:
         """Advance the derived tables; while the source is read for the first time they wait for all of it."""

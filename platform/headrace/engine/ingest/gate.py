@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.engine.ingest.offsets import lowered
 from headrace.engine.table.table import Registry, Table
 from headrace.sources.envelope import Event
-from headrace.sources.transactions import Transactions, divide, transaction_topic
+from headrace.sources.transactions import Last, Transactions, divide, transaction_topic
 from headrace.spec.connector import Connector
 from headrace.spec.model import TableName
 from headrace.store.live.head import Head
@@ -34,11 +34,35 @@ class Gate:
         """Whether something waits."""
         return bool(self._held)
 
-    def reset(self) -> None:
-        """Reading goes on at a new cut."""
+    def begin(self, applied: Mapping[str, str], since_ms: Mapping[str, int]) -> None:
+        """Reading begins at another cut.
+
+        Args:
+            applied: see `Transactions.begin`; so is `since_ms`, by transaction topic.
+        """
         self._held = []
         for source in self.sources:
-            source.reset()
+            source.begin(applied, since_ms.get(source.topic, 0))
+
+    @property
+    def captured(self) -> list[str]:
+        """The topics whose events wait for their transactions."""
+        return sorted(topic for source in self.sources for topic in source.captured)
+
+    def whole(self, announced: Mapping[str, Iterable[bytes | None]], last: Mapping[str, Last]) -> None:
+        """Complete the transactions that a cut holds whole, whose events are not at hand. None is held.
+
+        Args:
+            announced: new messages of each transaction topic up to the cut.
+            last: see `Transactions.whole`.
+        """
+        self._held = []
+        for source in self.sources:
+            source.whole(announced.get(source.topic, ()), last)
+
+    def done(self, topic: str, event: Last) -> bool:
+        """Whether an event of the topic may be applied."""
+        return all(source.done(event) for source in self.sources if topic in source.captured)
 
     def admit(self, events: Sequence[Event], ends: Offsets) -> tuple[list[Event], Offsets]:
         """What may be applied now, and the cut that covers it.
@@ -52,18 +76,18 @@ class Gate:
         data = [*self._held, *(e for e in events if e.topic not in topics)]
         waiting: set[str] = set()
         for source in self.sources:
-            waiting |= source.waiting([e for e in announced if e.topic == source.topic], data)
+            waiting |= source.waiting([e.value for e in announced if e.topic == source.topic], data)
         ready, self._held = divide(data, waiting)
         return ready, lowered(ends, self._held)
 
 
-def gate_of(tables: Iterable[Table], connectors: Mapping[str, Connector]) -> Gate:
+def gate_of(tables: Iterable[Table], connector: Callable[[str], Connector]) -> Gate:
     """For the flow of these tables, where their connectors announce transactions."""
     captured: dict[str, set[str]] = {}
     for source in (t.spec.source for t in tables):
         if source is not None:
             captured.setdefault(source.source, set()).add(source.topic)
-    topics = {name: transaction_topic(connectors[name]) for name in captured}
+    topics = {name: transaction_topic(connector(name)) for name in captured}
     return Gate([Transactions(t, captured[name]) for name, t in topics.items() if t is not None])
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "topic", "partition", "offset", "key", "op", "before", "after", "lsn", "source_ms", "snapshot", "value",
-    "transaction", "xid", "raw_key",
+    "transaction", "xid", "raw_key", "transaction_order",
 )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
         "_e.source.snapshot AS snapshot", "value",
         # PostgreSQL's is `xid:LSN`, with the LSN of each single event
         "substring_index(_e.transaction.id, ':', 1) AS transaction",
-        "_e.source.txId AS xid", "raw_key",
+        "_e.source.txId AS xid", "raw_key", "_e.transaction.data_collection_order AS transaction_order",
     )  # fmt: skip
 
 

@@ -162,13 +162,13 @@ def build(
     origins = Origins(
         topics,
         deployment.dsn,
-        lambda source: deployment.files.connectors[source],
+        deployment.connector,
         settings.connect_rest,
         settings.state,
     )
     columns = SourceColumns(deployment.dsn)
     make = flow_maker(
-        project,
+        deployment.connector,
         registry,
         settings,
         sessions=sessions,
@@ -196,7 +196,7 @@ def build(
     )
     offline = offline_writer(catalog, sessions, registry, flows, admission, publication, run_id)
     recomputing = Recompute(sessions, registry, flows, proof, offline, publication, run_id)
-    loads = Loads(project, settings, sessions, flows, topics, views)
+    loads = Loads(lambda: deployment.connectors, settings, sessions, flows, topics, views)
     supervisor = Supervisor(
         arrangement,
         registry,

@@ -36,7 +36,9 @@ class Held:
     def __init__(self) -> None:
         self.patient = True
 
-    def reset(self) -> None:
+    captured: tuple[str, ...] = ()
+
+    def begin(self, applied: Any, since_ms: Any) -> None:
         pass
 
     def admit(self, events: list[Event], ends: Any) -> tuple[list[Event], Any]:
@@ -314,7 +316,7 @@ class Steps:
     def __call__(self, batch: MicroBatch, ends: Any, batch_id: int, *, whole: bool) -> None:
         assert batch_id == 4
         self.taken.append((ends[ORDERS][0], whole))
-        batch.read_to = ends
+        batch.read_to = batch.asked = ends
         self.then()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.engine.ingest.gate import Gate
 from headrace.sources.envelope import Event
-from headrace.sources.transactions import PATIENCE, Transactions
+from headrace.sources.transactions import PATIENCE, Last, Transactions
 
 ORDERS, ITEMS, TRANSACTIONS = "shop.public.orders", "shop.public.order_items", "shop.transaction"
 
@@ -23,10 +23,13 @@ class Kafka:
         log = Transactions(TRANSACTIONS, [ORDERS, ITEMS], clock=lambda: self.now)
         self.gate = Gate([log])
 
-    def event(self, topic: str, transaction: str | None, value: str = "{}") -> Event:
+    def event(
+        self, topic: str, transaction: str | None, value: str = "{}", *, ms: int = 0, order: int | None = None
+    ) -> Event:
         offset = self.ends[topic][0]
         self.ends[topic][0] += 1
-        return Event(topic, 0, offset, "{}", "c", None, "{}", offset, 0, None, value.encode(), transaction)
+        place = {"transaction": transaction, "transaction_order": order}
+        return Event(topic, 0, offset, "{}", "c", None, "{}", offset, ms, None, value.encode(), **place)  # type: ignore[arg-type]
 
     def begin(self, name: str) -> Event:
         return self.event(TRANSACTIONS, None, json.dumps({"status": "BEGIN", "id": f"{name}:1"}))
@@ -44,9 +47,7 @@ class Kafka:
 
 @pytest.fixture
 def kafka() -> Kafka:
-    made = Kafka()
-    made.batch()  # what the first batch after a start continues is not known
-    return made
+    return Kafka()
 
 
 def test_a_transaction_waits_for_its_other_table(kafka: Kafka) -> None:
@@ -91,30 +92,92 @@ def test_events_of_tables_outside_the_flow_are_not_waited_for(kafka: Kafka) -> N
     assert ready == [(ORDERS, 0)]
 
 
-def test_the_first_batch_after_a_start_is_taken_as_it_is() -> None:
-    kafka = Kafka()
-    assert kafka.batch(kafka.event(ORDERS, "7"))[0] == [(ORDERS, 0)]
-    assert kafka.batch(kafka.event(ITEMS, "7"), kafka.end("7", {ORDERS: 1, ITEMS: 1}))[0] == [(ITEMS, 0)]
+def test_a_start_goes_on_after_what_each_topic_has_in_its_table(kafka: Kafka) -> None:
+    """Killed between two tables: one has its part of 7, the other waits for all of its own, 8 for both."""
+    kafka.gate.begin({ORDERS: "7", ITEMS: "6"}, {TRANSACTIONS: 100})
+    kafka.batch(kafka.begin("6"), kafka.end("6", {ORDERS: 3, ITEMS: 3}), kafka.begin("7"))
+    half = kafka.event(ITEMS, "7", ms=120)
+    assert kafka.batch(half, kafka.end("7", {ORDERS: 1, ITEMS: 2}))[0] == []
+    assert kafka.batch(kafka.event(ITEMS, "7", ms=120))[0] == [(ITEMS, 0), (ITEMS, 1)]
+    done = kafka.begin("8"), kafka.end("8", {ORDERS: 1, ITEMS: 1})
+    assert kafka.batch(*done, kafka.event(ORDERS, "8", ms=130))[0] == []
+    assert sorted(kafka.batch(kafka.event(ITEMS, "8", ms=130))[0]) == [(ITEMS, 2), (ORDERS, 0)]
 
 
-def test_the_rest_of_a_transaction_that_began_before_a_reset_is_not_waited_for(kafka: Kafka) -> None:
-    kafka.batch(kafka.begin("7"), *(kafka.event(ORDERS, "7") for _ in range(3)))
-    kafka.gate.reset()  # a large micro-batch took all that
-    rest = kafka.event(ORDERS, "7")
-    assert kafka.batch(rest, kafka.end("7", {ORDERS: 4}))[0] == [(ORDERS, 3)]
-    assert kafka.batch(kafka.event(ORDERS, "7"))[0] == [(ORDERS, 4)]
+def test_what_was_committed_before_all_that_is_announced_does_not_wait(kafka: Kafka) -> None:
+    kafka.gate.begin({}, {TRANSACTIONS: 100})
+    assert kafka.batch(kafka.event(ORDERS, "3", ms=99))[0] == [(ORDERS, 0)]
+    assert kafka.batch(kafka.event(ORDERS, "9", ms=100))[0] == []
 
 
-def test_nor_where_its_end_comes_later(kafka: Kafka) -> None:
-    kafka.gate.reset()
-    assert kafka.batch() == ([], {ORDERS: 0, ITEMS: 0})
-    assert kafka.batch(kafka.event(ORDERS, "7"))[0] == []  # its BEGIN may be on its way
-    assert kafka.batch(kafka.end("7", {ORDERS: 4}))[0] == [(ORDERS, 0)]
+def test_an_event_that_is_sent_again_counts_once(kafka: Kafka) -> None:
+    """A connector that is killed within a transaction begins it again."""
+    first = [kafka.event(ORDERS, "7", order=1), kafka.event(ORDERS, "7", order=2)]
+    assert kafka.batch(kafka.begin("7"), *first)[0] == []
+    again = [kafka.event(ORDERS, "7", order=1), kafka.event(ORDERS, "7", order=2)]
+    assert kafka.batch(kafka.begin("7"), *again, kafka.end("7", {ORDERS: 3}))[0] == []
+    assert len(kafka.batch(kafka.event(ORDERS, "7", order=3))[0]) == 5
+    late = [kafka.begin("7"), kafka.event(ORDERS, "7", order=1), kafka.end("7", {ORDERS: 3})]
+    assert kafka.batch(*late)[0] == [(ORDERS, 5)]
 
 
-def test_a_transaction_that_begins_in_the_first_batch_waits_for_its_other_table(kafka: Kafka) -> None:
-    kafka.gate.reset()
-    assert kafka.batch(kafka.begin("7"), kafka.event(ORDERS, "7"))[0] == []
+def test_an_event_that_never_comes_is_not_waited_for_once_a_later_one_is_there(kafka: Kafka) -> None:
+    kafka.batch(kafka.begin("7"), kafka.end("7", {ORDERS: 1, ITEMS: 1}), kafka.event(ORDERS, "7"))
+    assert kafka.batch(kafka.begin("8"), kafka.event(ORDERS, "8"))[0] == []
+    assert kafka.batch(kafka.event(ITEMS, "8"))[0] == [(ORDERS, 0)]
+    assert sorted(kafka.batch(kafka.end("8", {ORDERS: 1, ITEMS: 1}))[0]) == [(ITEMS, 0), (ORDERS, 1)]
+
+
+def test_patience_counts_from_the_last_message(kafka: Kafka) -> None:
+    """A transaction of a million rows takes its time."""
+    kafka.batch(kafka.begin("7"))
+    for _ in range(5):
+        kafka.now += PATIENCE - 1
+        assert kafka.batch(kafka.event(ORDERS, "7"))[0] == []
+    assert len(kafka.batch(kafka.end("7", {ORDERS: 5}))[0]) == 5
+
+
+def test_an_end_that_never_comes_is_not_waited_for_beside_others(kafka: Kafka) -> None:
+    kafka.batch(kafka.begin("7"), kafka.event(ORDERS, "7"), kafka.begin("8"))
+    kafka.now = PATIENCE - 1
+    assert kafka.batch(kafka.event(ITEMS, "8"))[0] == []
+    kafka.now += 2
+    assert kafka.batch(kafka.event(ITEMS, "8"))[0] == [(ORDERS, 0)]
+
+
+class Large:
+    """Cuts whose events nobody holds: only the last of each topic is known."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+
+    def may(self, *announced: Event, **last: tuple[str | None, int]) -> dict[str, bool]:
+        topics = {"orders": ORDERS, "items": ITEMS}
+        known = {topics[name]: Last(*found) for name, found in last.items()}
+        self.kafka.gate.whole({TRANSACTIONS: [e.value for e in announced]}, known)
+        return {t: self.kafka.gate.done(ORDERS, Last(t)) for t in ("7", "8", "9")}
+
+
+def test_a_large_cut_holds_the_transactions_before_its_last_events(kafka: Kafka) -> None:
+    large, both = Large(kafka), {ORDERS: 2, ITEMS: 1}
+    log = [e for n in ("7", "8") for e in (kafka.begin(n), kafka.end(n, both))]
+    nothing = dict.fromkeys("789", False)
+    assert large.may(*log, orders=("8", 1)) == nothing  # no event of the other table is there yet
+    assert large.may(orders=("8", 1), items=("7", 1)) == nothing | {"7": True}
+    assert large.may(orders=("8", 2), items=("7", 1)) == nothing | {"7": True}
+    assert large.may(orders=("9", 1), items=("8", 1)) == nothing | {"7": True, "8": True}
+    # What follows is looked at event by event again.
+    assert kafka.batch(kafka.event(ORDERS, "9"))[0] == []
+    assert kafka.batch(kafka.begin("9"), kafka.end("9", {ORDERS: 1}))[0] == [(ORDERS, 0)]
+
+
+def test_a_row_of_a_snapshot_or_one_that_is_done_tells_of_none_after_it(kafka: Kafka) -> None:
+    large = Large(kafka)
+    log = kafka.begin("7"), kafka.end("7", {ORDERS: 1})
+    assert not large.may(*log, orders=(None, 0))["7"]
+    assert large.may(orders=("7", 1))["7"]
+    log = kafka.begin("8"), kafka.end("8", {ORDERS: 1})
+    assert not large.may(*log, orders=("7", 1))["8"]
 
 
 def test_patience_ends(kafka: Kafka) -> None:
@@ -124,10 +187,11 @@ def test_patience_ends(kafka: Kafka) -> None:
     assert kafka.batch() == ([(ORDERS, 0)], {ORDERS: 1, ITEMS: 0})
 
 
-def test_a_reset_forgets_what_was_held(kafka: Kafka) -> None:
+def test_a_start_forgets_what_was_held(kafka: Kafka) -> None:
     kafka.batch(kafka.event(ORDERS, "7"))
-    kafka.gate.reset()
-    assert kafka.batch(kafka.event(ITEMS, "8"))[0] == [(ITEMS, 0)]
+    kafka.gate.begin({}, {})
+    assert not kafka.gate.holds
+    assert kafka.batch(kafka.event(ITEMS, None))[0] == [(ITEMS, 0)]
 
 
 def test_what_is_no_transaction_event_is_passed_over(kafka: Kafka) -> None:

@@ -51,7 +51,6 @@ class Flowing:
         self.table: Any = SimpleNamespace(name=name, store=store, spec=SimpleNamespace(source=source))
         self.active = {name}
         self.gate, self.time = gate, SourceTime(gate)
-        self.batch()  # what the first batch after a start continues is not known
 
     def batch(self, *events: Event, whole: bool = True) -> int:
         """The watermark after a micro-batch of these messages."""
@@ -82,13 +81,6 @@ def test_one_that_is_not_whole_holds_it_and_all_after_it() -> None:
     assert flow.batch(begin("7"), first, end("7", 500, orders=2), begin("8"), end("8", 600)) == 0
     assert flow.batch(begin("9"), end("9", 700)) == 0
     assert flow.batch(event(ORDERS, 500, transaction="7")) == 700
-
-
-def test_the_first_batch_after_a_start_tells_nothing() -> None:
-    flow = Flowing(announced=True)
-    flow.gate.reset()
-    assert flow.batch(begin("7"), end("7", 500)) == 0
-    assert flow.batch(begin("8"), end("8", 600)) == 600
 
 
 def test_a_batch_that_left_something_behind_moves_nothing() -> None:
