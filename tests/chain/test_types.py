@@ -211,7 +211,7 @@ def test_what_spark_has_not_is_a_dead_letter(types: Shop) -> None:
     def refused() -> bool:
         letters = types.client.run("SHOW DEAD LETTERS stg.corpus").result
         seen = {json.loads(letter["key"])["id"] for letter in letters}
-        assert seen == sent, (seen, types.status()["stg.corpus"])
+        assert seen == sent, seen
         return True
 
     eventually("the letters", refused)
