@@ -52,7 +52,7 @@ CORPUS: dict[str, dict[str, Any]] = {
     },
     "varchar(20)": {"'x  '": "x  "},
     "char(6)": {"'ab'": "ab    "},
-    "bytea": {"'\\x0001ff'": None, "''": None},
+    "bytea": {"'\\x0001ff'": "0001FF", "''": ""},
     "uuid": {"'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"},
     "json": {"'null'": "null", '\'{"b": 1,  "a":2}\'': '{"b": 1,  "a":2}'},
     "jsonb": {"'null'": "null", '\'{"b": 1.50,  "a":2}\'': '{"a": 2, "b": 1.50}'},
@@ -183,7 +183,8 @@ def test_values_are_those_of_the_source(types: Shop) -> None:
             connect.wait_running("shop")
         eventually(zone, lambda n=number: rows() == (n + 1) * len(ROWS))
     left_out = {COLUMNS[kind] for kind, values in CORPUS.items() if not values} | {"more"}
-    listed = ", ".join(f"CAST({c} AS string) AS {c}" for c in COLUMNS.values() if c not in left_out)
+    shown = {c: f"hex({c})" if kind == "bytea" else f"CAST({c} AS string)" for kind, c in COLUMNS.items()}
+    listed = ", ".join(f"{text} AS {c}" for c, text in shown.items() if c not in left_out)
     found = {row["id"]: row for row in types.client.query(f"SELECT id, {listed} FROM stg.corpus").to_pylist()}
     assert not left_out & found[0].keys()
     wrong = {}
