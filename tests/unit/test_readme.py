@@ -137,3 +137,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
         anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
         assert not anchor or anchor in anchors, anchor
+
+
+def test_every_test_that_a_fault_names_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.\w+)(?:::(\w+))?`", (ROOT / "docs" / "reliability.md").read_text())
+    assert len(named) > 40
+    missing = [
+        (file, test)
+        for file, test in named
+        if not (ROOT / file).is_file() or (test and f"def {test}(" not in (ROOT / file).read_text())
+    ]
+    assert not missing
