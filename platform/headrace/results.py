@@ -42,6 +42,9 @@ class TableStatus(BaseModel):
     dead_letters: int = 0
     last_error: str | None = None
     warnings: list[str] = []
+    alarms: list[str] = Field(
+        default=[], description="what makes the table late, or loses input if nobody acts"
+    )
     frontier: dict[str, Any] = {}
     run_mode: str = Field(default="real-time", description="who writes the table, as a layer file says it")
     watermark: datetime | None = Field(

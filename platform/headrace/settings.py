@@ -97,6 +97,10 @@ class Settings(BaseSettings):
     snapshot: Literal["auto", "connector", "bulk"] = Field(
         default="auto", description="who reads a source for the first time; `auto` goes by its size"
     )
+    slot_lag_warning: Memory = Field(
+        default="1g", description="log that a source keeps for its connector from which `status` warns"
+    )
+    slot_lag_alarm: Memory = Field(default="8g", description="the same, from which `status` is not well")
     dead_letters_limit: int = Field(
         default=1_000, ge=0, description="open dead letters of a table beyond which it halts"
     )
@@ -177,6 +181,11 @@ class Settings(BaseSettings):
         if project is None:
             return sources
         return (*sources, TomlConfigSettingsSource(settings_cls, toml_file=Path(project) / SETTINGS_FILE))
+
+    @property
+    def slot_lag(self) -> tuple[int, int]:
+        """Bytes of `slot_lag_warning` and `slot_lag_alarm`."""
+        return _bytes(self.slot_lag_warning), _bytes(self.slot_lag_alarm)
 
     @field_validator("postgres_url", "catalog_url", "kafka_bootstrap_servers", "connect_url", mode="before")
     @classmethod
@@ -302,7 +311,7 @@ class Settings(BaseSettings):
     @property
     def snapshot_bytes(self) -> int:
         """`snapshot_memory` in bytes."""
-        return int(self.snapshot_memory[:-1]) << {"k": 10, "m": 20, "g": 30}[self.snapshot_memory[-1].lower()]
+        return _bytes(self.snapshot_memory)
 
     def jars(self, group: Literal["spark", "kafka", "plugins"]) -> Path:
         """The folder of fetched JVM artifacts of one configuration of `deploy/ivy.xml`."""
@@ -361,3 +370,7 @@ def _explain(error: ValidationError, project: Path) -> str:
         lines.append(where + problem["msg"].removeprefix("Value error, "))
     shown = "\n  ".join(lines)
     return f"settings of {project} (environment HEADRACE_*, then {project / SETTINGS_FILE}):\n  {shown}"
+
+
+def _bytes(memory: str) -> int:
+    return int(memory[:-1]) << {"k": 10, "m": 20, "g": 30}[memory[-1].lower()]

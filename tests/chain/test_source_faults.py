@@ -238,7 +238,8 @@ def test_a_table_that_is_captured_later_is_whole(shop: Shop) -> None:
 def own_shop(tmp_path: Path) -> Iterator[Shop]:
     """The stg tables of a small shop, alone with a PostgreSQL that may be put back."""
     copy_project(tmp_path, layers="stg")
-    with scratch_settings(tmp_path, driver_memory="1g") as settings:
+    small = {"slot_lag_warning": "1m", "slot_lag_alarm": "8m"}
+    with scratch_settings(tmp_path, driver_memory="1g", **small) as settings:
         stack = Stack(settings)
         try:
             stack.up(only=["connect"])
@@ -253,6 +254,27 @@ def own_shop(tmp_path: Path) -> Iterator[Shop]:
             stack.down()
 
 
+def see_a_stopped_connector(shop: Shop) -> None:
+    """Its tables are late and its source keeps log for it: `status` says so, and what it says to do helps."""
+
+    def alarms(*texts: str) -> bool:
+        found = shop.status()["stg.users"].alarms
+        assert len(found) == len(texts) and all(t in a for t, a in zip(texts, found, strict=True)), found
+        return True
+
+    eventually("all is well", alarms)
+    with ConnectClient(shop.settings.connect_rest) as connect, psycopg.connect(shop.dsn) as source:
+        connect.stop("shop")
+        eventually("it is seen", lambda: alarms("connector `shop` is STOPPED"))
+        for _ in range(12):
+            source.execute("SELECT pg_logical_emit_message(false, 'test', repeat('x', 1000000))")
+        eventually(
+            "so is the log", lambda: alarms("is STOPPED", "MiB of log that its connector has not confirmed")
+        )
+    shop.stack.register_connectors()  # as `headrace up` does
+    eventually("all is well again", alarms)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_after_an_older_copy_of_the_source_a_resync_follows_what_it_has(own_shop: Shop) -> None:
@@ -261,6 +283,7 @@ def test_after_an_older_copy_of_the_source_a_resync_follows_what_it_has(own_shop
     cluster = data_directory(shop.settings)
     assert cluster is not None
     copy = cluster.with_name("copy")
+    see_a_stopped_connector(shop)
 
     def source(statement: str) -> None:
         with psycopg.connect(shop.dsn) as connection:

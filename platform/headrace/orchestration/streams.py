@@ -181,5 +181,6 @@ def _metadata(status: TableStatus) -> dict[str, Any]:
         "lag": status.lag,
         "dead_letters": status.dead_letters or None,
         "last_error": status.last_error,
+        "alarms": "\n".join(status.alarms) or None,
     }
     return metadata | {name: value for name, value in optional.items() if value is not None}

@@ -169,6 +169,10 @@ class ConnectClient:
         self._call("PATCH", f"{path}/offsets", body={"offsets": [position]}, file=file)
         self._call("PUT", f"{path}/resume")
 
+    def resume(self, name: str) -> None:
+        """Let a stopped or paused connector go on from where it is."""
+        self._call("PUT", f"/connectors/{name}/resume")
+
     def stop(self, name: str) -> None:
         """Stop it and wait until its tasks have ended: only then can a position be stored."""
         self._call("PUT", f"/connectors/{name}/stop")
@@ -338,8 +342,11 @@ def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | No
             client.hand_over(file, record.lsn)
             replace(record, state="STREAMING").save(state)
     client.put_connector(file)
-    if client.status(file.name).state == "FAILED":
+    found = client.status(file.name).state
+    if found == "FAILED":
         client.restart_failed(file.name)
+    elif found in ("STOPPED", "PAUSED"):
+        client.resume(file.name)
 
 
 def create_topics(bootstrap: str, topics: list[str]) -> None:

@@ -52,7 +52,7 @@ class _Overview:
     def well(self) -> bool:
         services = all(service.state in ("RUNNING", "EXTERNAL") for service in self.services)
         tables = self.tables or []
-        return services and not any(table.state in _HALTED or table.dead_letters for table in tables)
+        return services and not any(t.state in _HALTED or t.dead_letters or t.alarms for t in tables)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -138,5 +138,7 @@ def _show(seen: _Overview) -> None:
     for table in seen.tables:
         if table.last_error:
             print(f"{table.table}: {cell(table.last_error)}")
+        for alarm in table.alarms:
+            print(f"{table.table}: ALARM: {cell(alarm)}")
         for warning in table.warnings:
             print(f"{table.table}: {cell(warning)}")

@@ -16,6 +16,7 @@ from headrace.engine.flow.arrangement import Arrangement
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.flow.freshness.monitor import Watch
 from headrace.engine.flow.rejoin import CatchUp
+from headrace.engine.ingest.source_watch import SourceWatch
 from headrace.engine.read.views import Views
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
@@ -23,11 +24,12 @@ from headrace.engine.supervisor.admission import Admission
 from headrace.engine.supervisor.failures import Failures, text
 from headrace.engine.supervisor.schedule import Refreshes, outdated
 from headrace.engine.table.immutable import follow_declared
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import HeadraceError, TerminalError
 from headrace.locks import OrderedLock, Rank
 from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
+from headrace.sources.health import Alert, Level
 from headrace.spec import Project
 from headrace.spec.model import TableName
 
@@ -57,6 +59,7 @@ class Supervisor:
         arrangement: the flows, and the tables that no flow advances: INCREMENTAL and FULL ones.
         advance: refreshes a table that no flow advances.
         held: raises TerminalError while the flows must stay as they are.
+        sources: looks after what the stg tables read.
         abandoned: what to say of abandoned readers, by table.
     """
 
@@ -71,6 +74,7 @@ class Supervisor:
     failures: Failures
     advance: Callable[[Table], None]
     held: Callable[[], None]
+    sources: SourceWatch
     abandoned: dict[TableName, list[str]] = field(default_factory=dict)
 
     declaring: OrderedLock = field(default_factory=lambda: OrderedLock(Rank.DECLARE, "the supervisor"))
@@ -107,7 +111,15 @@ class Supervisor:
                 "gives way: more is declared than this machine can do. Tighter ones keep theirs, it may "
                 f"be {stretch:.1f} times as late as it declares. Next: a looser FRESHNESS, here or there"
             )
+        late += [alert.text for alert in self._alerts(table) if alert.level is Level.WARNING]
         return [*late, *self.abandoned.get(table.name, [])]
+
+    def alarms(self, table: Table) -> list[str]:
+        """What makes the table late, or loses its input if nobody acts."""
+        return [alert.text for alert in self._alerts(table) if alert.level is Level.ALARM]
+
+    def _alerts(self, table: Table) -> list[Alert]:
+        return self.sources.alerts(table.source.table.source) if is_stg(table) else []
 
     def start(self) -> None:
         """Start every flow with the tables that are desired to run, then watch."""
@@ -278,6 +290,7 @@ class Supervisor:
 
     def _watch_sources(self) -> None:
         while not self._stop.wait(SOURCES_SECONDS):
+            self.sources.look(t.source.table.source for t in list(self.registry) if is_stg(t))
             for flow in list(self.flows):
                 try:
                     flow.look_at_sources()

@@ -15,6 +15,7 @@ from headrace.engine.flow.publication import Publication
 from headrace.engine.flow.rejoin import CatchUp
 from headrace.engine.ingest.origins import Origins
 from headrace.engine.ingest.source_columns import SourceColumns
+from headrace.engine.ingest.source_watch import SourceWatch
 from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.run_modes import offline_writer, partition_completion
 from headrace.engine.proof.verify import Proof
@@ -35,6 +36,7 @@ from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.health import Limits
 from headrace.sources.topics import Topics
 from headrace.spec import Project
 from headrace.spec.model import SourceTable, TableName
@@ -209,6 +211,7 @@ def build(
         failures,
         recomputing.advance,
         loads.refuse,
+        SourceWatch(deployment.dsn, deployment.connector, settings.connect_rest, Limits(*settings.slot_lag)),
     )
     completion = partition_completion(catalog, sessions, registry, flows, offline, proof, publication)
     return Engine(

@@ -54,6 +54,7 @@ def table_status(
     *,
     dead_letters: int,
     warnings: list[str],
+    alarms: list[str],
 ) -> TableStatus:
     """Args:
     ends: where the topics end now; lags of tables whose topic is not among them are unknown.
@@ -82,6 +83,7 @@ def table_status(
         dead_letters=dead_letters,
         last_error=row.error,
         warnings=warnings,
+        alarms=alarms,
         frontier=commit.frontier,
     )
 

@@ -345,8 +345,9 @@ class Warehouse:
             *engine.loads.warnings(table),
             *lifecycle.deployment.edited(table.name),
         ]
+        alarms = engine.supervisor.alarms(table)
         found = status.table_status(
-            table, engine.registry, row, ends, dead_letters=letters, warnings=warnings
+            table, engine.registry, row, ends, dead_letters=letters, warnings=warnings, alarms=alarms
         )
         return with_completion(found, table, registry, known, engine.completion)
 

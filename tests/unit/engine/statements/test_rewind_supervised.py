@@ -78,6 +78,7 @@ def supervisor(table: Any, catalog: Catalog) -> Callable[[list[Flow]], Superviso
             Failures(catalog),
             advance=nothing,
             held=nothing,
+            sources=nothing,
         )
 
     return make

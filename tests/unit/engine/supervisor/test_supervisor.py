@@ -66,7 +66,13 @@ def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
     store = SimpleNamespace(version=3, commit=commit)
     mode = RefreshMode.INCREMENTAL
     table = SimpleNamespace(
-        name=spec.name, store=store, template="old", mode=mode, freshness=None, lacks=None
+        name=spec.name,
+        spec=SimpleNamespace(source=None, run_mode=RunMode.REAL_TIME),
+        store=store,
+        template="old",
+        mode=mode,
+        freshness=None,
+        lacks=None,
     )
     catalog.register(spec, mode)
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
@@ -86,6 +92,7 @@ def scheduled(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
         Failures(catalog),
         advance=lambda table: found.advance(table),
         held=lambda: None,
+        sources=cast("Any", SimpleNamespace(look=lambda names: None, alerts=lambda source: [])),
     )
     yield found
     found.supervisor.stop()

@@ -1,0 +1,129 @@
+"""Whether a source and its connector are well, and how much log the source keeps for one that is behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import psycopg
+
+from headrace.errors import TransientError
+from headrace.sources.connect import ConnectorStatus
+from headrace.sources.postgres import connect
+
+
+class Level(StrEnum):
+    """WARNING: a person should look. ALARM: something is late, or is lost if nobody does."""
+
+    WARNING = "warning"
+    ALARM = "alarm"
+
+
+@dataclass(frozen=True)
+class Alert:
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The connector's replication slot.
+
+    Args:
+        behind: bytes of log that the server keeps for it.
+        left: bytes after which the server drops it; None: it never does.
+    """
+
+    behind: int
+    left: int | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is seen of a source.
+
+    Args:
+        answers: whether its database does.
+        slot: None where it has none: a connector that somebody else runs, elsewhere.
+        connector: None where Kafka Connect does not answer.
+    """
+
+    answers: bool
+    slot: Slot | None = None
+    connector: ConnectorStatus | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes of log from which a slot that stands behind is a warning, and an alarm."""
+
+    warning: int
+    alarm: int
+
+
+LEAST_LEFT = 4
+"""An alarm, where what is left to a slot is less than one part in so many of all that it may keep."""
+
+
+def judge(source: str, facts: Facts, limits: Limits) -> list[Alert]:
+    """What is wrong, alarms first."""
+    found = _of_connector(source, facts)
+    if not facts.answers:
+        found.append(Alert(Level.ALARM, f"the database of source `{source}` does not answer"))
+    if facts.slot is not None:
+        found += _of_slot(source, facts.slot, limits)
+    return sorted(found, key=lambda alert: alert.level is Level.WARNING)
+
+
+def _of_connector(source: str, facts: Facts) -> list[Alert]:
+    connector = facts.connector
+    if connector is None:
+        return [Alert(Level.ALARM, "Kafka Connect does not answer. Next: `headrace up`")]
+    if connector.running or connector.state in ("UNASSIGNED", "RESTARTING"):
+        return []
+    said = f"connector `{source}` is {connector.state}"
+    if connector.state == "UNREGISTERED":  # another Connect may run it, and then its slot is elsewhere
+        wanted = facts.slot is not None
+        return [Alert(Level.WARNING, f"{said}. Next: `headrace up`")] if wanted else []
+    if connector.state == "FAILED":
+        return [Alert(Level.ALARM, f"{said}: {connector.cause}. Next: mend the cause, then `headrace up`")]
+    return [Alert(Level.ALARM, f"{said}: nothing of its source arrives. Next: `headrace up`")]
+
+
+def _of_slot(source: str, slot: Slot, limits: Limits) -> list[Alert]:
+    said = (
+        f"the database of `{source}` keeps {_size(slot.behind)} of log that its connector has not confirmed"
+    )
+    if slot.left is not None and slot.left * LEAST_LEFT < slot.left + slot.behind:
+        text = f"{said}, and drops its slot after {_size(max(0, slot.left))} more: tables would need a resync"
+        return [Alert(Level.ALARM, f"{text}. Next: let the connector run, or raise max_slot_wal_keep_size")]
+    for bound, level in ((limits.alarm, Level.ALARM), (limits.warning, Level.WARNING)):
+        if slot.behind >= bound:
+            return [Alert(level, f"{said}. Next: let the connector run before the disk is full")]
+    return []
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+_SLOT = """
+SELECT pg_current_wal_lsn() - coalesce(confirmed_flush_lsn, restart_lsn), safe_wal_size
+FROM pg_replication_slots WHERE slot_name = %s AND NOT pg_is_in_recovery()
+"""
+
+
+def slot(dsn: str, name: str) -> tuple[bool, Slot | None]:
+    """Whether the database answers, and the slot that it has of that name."""
+    try:
+        with connect(dsn) as connection:
+            rows = connection.execute(_SLOT, (name,)).fetchall()
+    except (TransientError, psycopg.Error):
+        return False, None
+    if not rows or rows[0][0] is None:
+        return True, None
+    behind, left = rows[0]
+    return True, Slot(int(str(behind)), None if left is None else int(str(left)))
