@@ -68,6 +68,11 @@ class Messages:
     def close(self) -> None:
         self._consumer.close()
 
+    def rest(self) -> None:
+        """Read nothing ahead until it is asked for something again."""
+        self._consumer.unassign()
+        self._cut, self._reached, self._ahead = {}, {}, {}
+
     def read(self, start: Offsets, end: Offsets) -> pa.Table:
         """The messages between two cuts: columns as `RAW`, ordered by offset in each partition.
 

@@ -86,6 +86,7 @@ class MicroBatch:
                 last = self._boundaries.last(topic, low.get(topic, {}).get(0, 0), position[topic][0])
                 if last is not None and last.transaction is not None:
                     applied[topic] = last.transaction
+        self._boundaries.rest()
         self.gate.begin(applied, since_ms)
 
     def close(self) -> None:
@@ -134,6 +135,7 @@ class MicroBatch:
             if not self.gate.done(topic, found):
                 done = partial(self.gate.done, topic)
                 cut[topic] = {0: self._boundaries.through(topic, begin[topic], ends[topic][0], done)}
+        self._boundaries.rest()
         return cut
 
     def _look_at_columns(self, ends: Offsets) -> None:

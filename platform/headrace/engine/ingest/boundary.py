@@ -30,6 +30,10 @@ class Boundaries:
     def __init__(self, bootstrap: str) -> None:
         self._messages = Messages(bootstrap, AHEAD_KBYTES)
 
+    def rest(self) -> None:
+        """Nothing is looked up for a while."""
+        self._messages.rest()
+
     def close(self) -> None:
         self._messages.close()
 
