@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import psycopg
 from running_shop import Shop
 
 from headrace.results import ConstraintResult
@@ -104,3 +105,19 @@ def test_spark_connect_reads_the_live_rows(shop: Shop) -> None:
         check=False,
     )
     assert done.stdout.split() == [str(expected["n"]), str(expected["orders"])], done.stderr
+
+
+def test_the_doctor_says_by_which_sql_a_source_is_mended(shop: Shop) -> None:
+    def of_source(code: int) -> list[dict[str, object]]:
+        found = json.loads(command(shop, "doctor", "--json", code=code).stdout)
+        return [finding for finding in found if finding["check"] == "source shop"]
+
+    [well] = of_source(code=0)
+    assert well["ok"] and "5 tables can be followed" in str(well["detail"])
+    with psycopg.connect(shop.dsn, autocommit=True) as source:
+        source.execute("ALTER TABLE users REPLICA IDENTITY NOTHING")
+        try:
+            [ill] = of_source(code=1)
+        finally:
+            source.execute("ALTER TABLE users REPLICA IDENTITY FULL")
+    assert not ill["ok"] and 'ALTER TABLE "public"."users" REPLICA IDENTITY FULL;' in str(ill["detail"])

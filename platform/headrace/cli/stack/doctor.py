@@ -1,4 +1,4 @@
-"""doctor: what the stack needs of this machine."""
+"""doctor: what the stack needs of this machine, and of the databases that it follows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ _MEMORY_BYTES = 6 * 2**30
 
 
 def doctor(project: Project = None, as_json: Json = False) -> None:
-    """Check what the stack needs of this machine.
+    """Check what the stack needs of this machine and of its sources.
 
-    Java, JVM artifacts, ports, disk, memory, layer files. Ends with 1 where something is amiss.
+    Java, JVM artifacts, ports, disk, memory, layer files; of each source that answers its settings,
+    privileges, keys, replica identities and publication, with the SQL that mends them. Ends with 1 where
+    something is amiss.
     """
     findings = diagnose(load_settings(project))
     if as_json:
@@ -54,6 +56,7 @@ def diagnose(settings: Settings) -> list[Finding]:
         _memory(),
         *_ports(settings),
         _layers(settings),
+        *_sources(settings),
     ]
 
 
@@ -139,3 +142,24 @@ def _layers(settings: Settings) -> Finding:
     except HeadraceError as error:
         return Finding("layers", False, str(error))
     return Finding("layers", True, f"{len(project.tables)} tables, {len(project.connectors)} sources")
+
+
+def _sources(settings: Settings) -> list[Finding]:
+    from headrace.sources import preflight
+    from headrace.sources.dsn import source_dsn
+    from headrace.spec import load_project
+
+    try:
+        project = load_project(settings.project)
+    except HeadraceError:
+        return []  # said by `layers`
+    findings = []
+    for name, connector in sorted(project.connectors.items()):
+        read = [table for table in project.sources() if table.source == name]
+        try:
+            dsn = source_dsn(connector, settings.source_environment())
+            checks = preflight.judge(preflight.look(dsn, connector.config, read))
+        except HeadraceError as error:  # the embedded one is started by `up`
+            checks = [preflight.Check(True, f"not looked at: {error}")]
+        findings += [Finding(f"source {name}", check.ok, check.detail) for check in checks]
+    return findings

@@ -1,0 +1,157 @@
+"""What a PostgreSQL source must have before its tables can be followed, each with the SQL that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headrace.sources.postgres import MARKER_TABLE, connect, quoted
+from headrace.spec.model import SourceTable
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A captured table as the database has it.
+
+    Args:
+        identity: `pg_class.relreplident`: d, f, n or i.
+    """
+
+    table: SourceTable
+    exists: bool
+    keyed: bool = True
+    identity: str = "f"
+    readable: bool = True
+    published: bool = True
+
+
+@dataclass(frozen=True)
+class Facts:
+    """
+    Args:
+        role: who the connector and headrace connect as; `replicates`: whether it may.
+        publication: the connector's, `published` tells whether it is there.
+        slots_left: replication slots that can still be made; the connector's own counts as left.
+        marker: whether the role may write the marker table; None where there is none.
+    """
+
+    wal_level: str
+    role: str
+    replicates: bool
+    slots_left: int
+    publication: str
+    published: bool
+    autocreated: bool
+    marker: bool | None
+    tables: tuple[TableFacts, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at; `detail` says what is wrong and the SQL that mends it."""
+
+    ok: bool
+    detail: str
+
+
+def judge(facts: Facts) -> list[Check]:
+    """What is wrong; one check that is ok where nothing is."""
+    found: list[str] = []
+    if facts.wal_level != "logical":
+        found.append(
+            f"wal_level is {facts.wal_level}: ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL"
+        )
+    if not facts.replicates:
+        found.append(f"`{facts.role}` may not replicate: ALTER ROLE {facts.role} REPLICATION;")
+    if facts.slots_left < 1:
+        found.append(
+            "no replication slot is left: ALTER SYSTEM SET max_replication_slots = …; then restart PostgreSQL"
+        )
+    if facts.marker is None:
+        found.append(
+            f"there is no {MARKER_TABLE}, so nothing can be verified or read again: CREATE TABLE "
+            f"{MARKER_TABLE} (id text PRIMARY KEY, at timestamptz NOT NULL);"
+        )
+    elif not facts.marker:
+        found.append(f"GRANT SELECT, INSERT, UPDATE ON {MARKER_TABLE} TO {facts.role};")
+    if not facts.published and not facts.autocreated:
+        listed = ", ".join(quoted(t.table) for t in facts.tables if t.exists)
+        found.append(f"there is no publication: CREATE PUBLICATION {facts.publication} FOR TABLE {listed};")
+    for table in facts.tables:
+        found += _of_table(table, facts)
+    if not found:
+        return [Check(True, f"{len(facts.tables)} tables can be followed by `{facts.role}`")]
+    return [Check(False, text) for text in found]
+
+
+def _of_table(table: TableFacts, facts: Facts) -> list[str]:
+    name = quoted(table.table)
+    if not table.exists:
+        return [f"{name} does not exist: create it, or remove the layer file that reads it"]
+    found = []
+    if not table.keyed:
+        found.append(f"{name} has no primary key: ALTER TABLE {name} ADD PRIMARY KEY (…);")
+    if table.identity in ("n", "i"):
+        found.append(f"{name} sends no key of what is deleted: ALTER TABLE {name} REPLICA IDENTITY FULL;")
+    if not table.readable:
+        found.append(f"GRANT SELECT ON {name} TO {facts.role};")
+    if facts.published and not table.published:
+        found.append(f"{name} is not published: ALTER PUBLICATION {facts.publication} ADD TABLE {name};")
+    return found
+
+
+_OF_SERVER = """
+SELECT current_setting('wal_level'), current_user::text,
+    (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user),
+    current_setting('max_replication_slots')::int
+        - (SELECT count(*) FROM pg_replication_slots WHERE slot_name <> %(slot)s)::int,
+    EXISTS (SELECT FROM pg_publication WHERE pubname = %(publication)s),
+    CASE WHEN to_regclass(%(marker)s) IS NOT NULL
+        THEN has_table_privilege(to_regclass(%(marker)s), 'SELECT')
+            AND has_table_privilege(to_regclass(%(marker)s), 'INSERT') END
+"""
+_OF_TABLES = """
+SELECT n.name, c.oid IS NOT NULL, EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary),
+    c.relreplident, has_table_privilege(c.oid, 'SELECT'),
+    EXISTS (SELECT FROM pg_publication_tables p JOIN pg_namespace s ON s.nspname = p.schemaname
+            WHERE p.pubname = %(publication)s AND s.oid = c.relnamespace AND p.tablename = c.relname)
+FROM unnest(%(names)s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
+"""
+
+
+def look(dsn: str, config: dict[str, str], tables: Iterable[SourceTable]) -> Facts:
+    """Ask the source; nothing is changed.
+
+    Args:
+        config: the connector's.
+    Raises:
+        TransientError: it does not answer.
+    """
+    names = {quoted(table): table for table in sorted(tables)}
+    publication = config.get("publication.name", "dbz_publication")
+    schema = min((table.schema for table in names.values()), default="public")
+    asked = {
+        "slot": config.get("slot.name", "debezium"),
+        "publication": publication,
+        "marker": f'"{schema}".{MARKER_TABLE}',
+        "names": list(names),
+    }
+    with connect(dsn) as connection:
+        [(level, role, replicates, left, published, marker)] = connection.execute(
+            _OF_SERVER, asked
+        ).fetchall()
+        rows = connection.execute(_OF_TABLES, asked).fetchall()
+    return Facts(
+        str(level),
+        str(role),
+        bool(replicates),
+        int(str(left)),
+        publication,
+        bool(published),
+        config.get("publication.autocreate.mode", "all_tables") != "disabled",
+        None if marker is None else bool(marker),
+        tuple(
+            TableFacts(names[str(name)], bool(there), bool(keyed), str(identity), bool(readable), bool(pub))
+            for name, there, keyed, identity, readable, pub in rows
+        ),
+    )
