@@ -21,7 +21,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table
 from headrace.errors import NeedsResync, SpecError
 from headrace.sources.envelope import Event, fault_sql
-from headrace.sources.types import column, unsent_column, unsent_sql
+from headrace.sources.types import column, unsent_columns, unsent_sql
 from headrace.store.frames import local
 from headrace.store.schema import SEQUENCE
 
@@ -231,9 +231,48 @@ def test_a_value_that_was_not_sent_is_not_taken_for_one(harness: Callable[..., H
     for name, value in lacking.items():
         for row in ({"name": "a", "bytes": "AA=="}, {"name": "a", "bytes": "AA==", name: value}):
             warehouse.source.put("files", id=1, **row)
+        events = without_rows_before(warehouse.source.take())
+        if feed is feed_small:
+            events = events[1:]  # else it is taken from the row before
         with pytest.raises(NeedsResync, match=f"column `{name}` was not sent.*REPLICA IDENTITY FULL"):
-            feed(warehouse, table, warehouse.source.take())
+            feed(warehouse, table, events)
     assert table.store.version == 0
+
+
+def test_a_value_that_was_not_sent_is_that_of_the_row_before(harness: Callable[..., Harness]) -> None:
+    warehouse = harness({}, sources={"files": FILES}, full_identity=False)
+    mark = base64.b64encode(PLACEHOLDER.encode()).decode()
+    unsent = {"name": PLACEHOLDER, "bytes": mark}
+    put = warehouse.source.put
+    put("files", id=1, name="one", bytes="AQ==")
+    put("files", id=2, name="two", bytes="Ag==")
+    put("files", id=1, **unsent)  # of the same batch
+    warehouse.feed(without_rows_before(warehouse.source.take()))
+    assert warehouse.rows("stg.files") == [(1, "one", b"\x01"), (2, "two", b"\x02")]
+    put("files", id=1, **unsent | {"name": "renamed"})  # of the table
+    put("files", id=2, **unsent | {"bytes": "BQ=="})
+    put("files", id=2, **unsent)
+    warehouse.feed(without_rows_before(warehouse.source.take()))
+    assert warehouse.rows("stg.files") == [(1, "renamed", b"\x01"), (2, "two", b"\x05")]
+    warehouse.source.delete("files", 2)
+    put("files", id=2, **unsent)  # no update: its row before is none
+    with pytest.raises(NeedsResync, match="column `name` was not sent"):
+        warehouse.feed(without_rows_before(warehouse.source.take()))
+
+
+def test_a_text_that_is_the_placeholder_is_one_where_the_row_before_is_shown(
+    harness: Callable[..., Harness],
+) -> None:
+    warehouse = harness({}, sources={"files": FILES})
+    for name in ("before", PLACEHOLDER):
+        warehouse.source.put("files", id=1, name=name, bytes="AA==")
+        warehouse.feed()
+    assert warehouse.rows("stg.files") == [(1, PLACEHOLDER, b"\x00")]
+
+
+def without_rows_before(events: list[Event]) -> list[Event]:
+    """As of a table whose REPLICA IDENTITY is its key."""
+    return [replace(e, before=None) if e.op == "u" else e for e in events]
 
 
 @pytest.mark.parametrize("feed", [feed_small, feed_large])
@@ -310,5 +349,6 @@ def test_so_is_what_was_not_sent(sessions: Sessions) -> None:
     rows = pa.table({"image": pa.array(images)})
     told = local(sessions.flow, rows, (("image", "string"),))
     found = told.selectExpr(f"{unsent_sql(columns, 'image')} AS lacks").toArrow().column("lacks").to_pylist()
-    assert found == [unsent_column(columns, image) for image in images]
+    expected = [next((c.name for c in unsent_columns(columns, image)), None) for image in images]
+    assert found == expected
     assert set(found) == {None, *names[:3]}

@@ -191,8 +191,11 @@ def net(
 
 def _whole(event: Event) -> bool:
     """Whether the row before is more than its key: the table may have another REPLICA IDENTITY by now."""
-    if event.op != "d":  # an update has no row before then
-        return True
+    return event.op != "d" or has_row_before(event)  # an update has no row before then
+
+
+def has_row_before(event: Event) -> bool:
+    """Whether the event shows the row before it, and not only its key: all of the row after was sent then."""
     try:
         key, before = json.loads(event.key or ""), json.loads(event.before or "")
         others = before.keys() - key.keys()

@@ -5,7 +5,7 @@ Source rows become table rows through the table's own SQL, like any other upstre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headrace.engine.ingest.images import Images, run_images
 from headrace.engine.ingest.refused import unsent
+from headrace.engine.ingest.unsent import fill, first_lacking, lacking
 from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
@@ -20,7 +21,6 @@ from headrace.errors import TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters, Doubtful
 from headrace.sources.envelope import Event, NetChange, net, sequence
-from headrace.sources.types import unsent_column
 from headrace.store.live.key_joins import KeySet, semi_join, tuples
 from headrace.store.record.frontier import Offsets, covers, merge_offsets
 from headrace.store.schema import (
@@ -185,9 +185,32 @@ def _changes(spark: SparkSession, table: StgTable, found: _Batch, doubtful: Doub
         letters += [_letter(table, event, reason) for event, reason in refused]
         gone = {(e.partition, e.offset) for e, _ in refused}
         events = [e for e in events if (e.partition, e.offset) not in gone]
+    if lacks := lacking(table, nets, [n.key for n in nets if n.key in unsure]):
+        nets = _filled(table, nets, images, lacks)
+        images = run_images(spark, table, nets)
     found.accounting.quarantined = len(letters)
     changes, tombstones = _net_rows(table, nets, images, found.accounting)
     return _Applied(changes, tombstones, letters)
+
+
+def _filled(
+    table: StgTable, nets: Sequence[NetChange], images: Images, lacks: Collection[int]
+) -> list[NetChange]:
+    """The changes, those at some places with the values that they lack."""
+    keys = {place: images.keys[2 * place + 1] for place in lacks}
+    stored = _stored_rows(table, set(keys.values()))
+    filled = list(nets)
+    for place, key in keys.items():
+        was, change = stored.get(key), nets[place]
+        row = None
+        if (
+            was is not None
+            and was.index is not None
+            and _newer(change.events, was, table) == len(change.events)
+        ):
+            row = was.rows.slice(was.index, 1).to_pylist()[0]
+        filled[place] = fill(table, change, row)
+    return filled
 
 
 def _is_before(nets: Sequence[NetChange], image: int) -> bool:
@@ -226,9 +249,9 @@ def _net_rows(
             if was is not None and was.index is not None:
                 old_stored.append(was.index)
         sequences[keys[i]] = change.sequence
-        if change.after is not None:
-            _refuse_unsent(table, change.after)
-        elif not held:
+        if (column := first_lacking(table, change)) is not None:
+            raise unsent(table, column)
+        if change.after is None and not held:
             buried.append((*keys[i], change.sequence))  # type: ignore[misc]
     before = _with_sequence(images.before, schema.key, {})
     if old_stored:
@@ -279,12 +302,6 @@ def _newer(events: Sequence[Event], was: _Stored | None, table: StgTable) -> int
         return len(events)
     generation = table.store.commit.generation
     return sum(1 for e in events if sequence(generation, e.lsn) > was.sequence)
-
-
-def _refuse_unsent(table: StgTable, image: str) -> None:
-    """Without full before images PostgreSQL leaves unchanged large values out."""
-    if (column := unsent_column(table.source.columns, image)) is not None:
-        raise unsent(table, column)
 
 
 def _with_sequence(rows: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:
