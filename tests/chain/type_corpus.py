@@ -1,22 +1,10 @@
-"""Every PostgreSQL type through snapshot and stream, under three time zones, equal to the source."""
+"""A column of each PostgreSQL type with its edge values, and what they are in Spark."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
-from chain_support import eventually
-from running_shop import ROOT, Shop
-
-from headrace.gateway.client import GatewayClient
-from headrace.services.scratch import scratch_settings
-from headrace.services.stack import Stack
-from headrace.sources.connect import ConnectClient
-from headrace.spec import load_project
 
 TYPES = """
 CREATE TYPE mood AS ENUM ('sad', 'it''s "ok"');
@@ -24,7 +12,6 @@ CREATE DOMAIN price AS numeric(10,2);
 CREATE DOMAIN positive AS int CHECK (value > 0);
 CREATE DOMAIN dear AS price CHECK (value > 100);
 CREATE TYPE pair AS (a int, b text);
-CREATE TABLE headrace_marker (id text PRIMARY KEY, at timestamptz);
 """
 LAST = "9999-12-31 23:59:59.999999"
 CORPUS: dict[str, dict[str, Any]] = {
@@ -129,35 +116,15 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def types(tmp_path: Path) -> Iterator[Shop]:
-    """A table with a column of each type, with rows before there is a connector."""
-    connector = json.loads((ROOT / "deploy" / "connectors" / "shop.json").read_text())
-    connector["config"]["table.include.list"] = "public.corpus,public.headrace_marker"
-    for name, text in {
-        "deploy/connectors/shop.json": json.dumps(connector),
-        "layers/stg/corpus.sql": "CREATE MATERIALIZED TABLE stg.corpus FRESHNESS = INTERVAL '5' SECOND\n"
-        "AS SELECT * FROM shop.public.corpus\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    with scratch_settings(tmp_path, driver_memory="1g") as settings:
-        stack = Stack(settings)
-        try:
-            stack.up(only=["connect"])
-            with psycopg.connect(settings.postgres_dsn(), autocommit=True) as source:
-                source.execute(TYPES)
-                listed = ", ".join(f"{column} {kind}" for kind, column in COLUMNS.items())
-                generated = "more int GENERATED ALWAYS AS (id * 2) STORED"
-                source.execute(f"CREATE TABLE corpus (id int PRIMARY KEY, {listed}, {generated})")
-                source.execute("ALTER TABLE corpus REPLICA IDENTITY FULL")
-            insert(settings.postgres_dsn(), 0, ZONES[0])
-            stack.up(only=["warehouse"])
-            stack.register_connectors()
-            with GatewayClient(settings) as client:
-                yield Shop(stack, client, load_project(tmp_path))
-        finally:
-            stack.down()
+def create(dsn: str) -> None:
+    """The table of the corpus, with rows."""
+    with psycopg.connect(dsn, autocommit=True) as source:
+        source.execute(TYPES)
+        listed = ", ".join(f"{column} {kind}" for kind, column in COLUMNS.items())
+        generated = "more int GENERATED ALWAYS AS (id * 2) STORED"
+        source.execute(f"CREATE TABLE corpus (id int PRIMARY KEY, {listed}, {generated})")
+        source.execute("ALTER TABLE corpus REPLICA IDENTITY FULL")
+    insert(dsn, 0, ZONES[0])
 
 
 def insert(dsn: str, base: int, zone: str) -> None:
@@ -167,62 +134,3 @@ def insert(dsn: str, base: int, zone: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as source:  # in that zone
         for place, (column, literal, _) in enumerate(ROWS):
             source.execute(f"INSERT INTO corpus (id, {column}) VALUES ({base + place}, {literal})")
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_values_are_those_of_the_source(types: Shop) -> None:
-    def rows() -> int:
-        return types.status()["stg.corpus"].rows
-
-    eventually("the snapshot", lambda: rows() == len(ROWS))
-    for number, zone in enumerate(ZONES[1:], 1):
-        insert(types.dsn, 1000 * number, zone)
-        with ConnectClient(types.settings.connect_rest) as connect:
-            connect.restart("shop")  # its sessions have the database's new zone
-            connect.wait_running("shop")
-        eventually(zone, lambda n=number: rows() == (n + 1) * len(ROWS))
-    left_out = {COLUMNS[kind] for kind, values in CORPUS.items() if not values} | {"more"}
-    shown = {c: f"hex({c})" if kind == "bytea" else f"CAST({c} AS string)" for kind, c in COLUMNS.items()}
-    listed = ", ".join(f"{text} AS {c}" for c, text in shown.items() if c not in left_out)
-    found = {row["id"]: row for row in types.client.query(f"SELECT id, {listed} FROM stg.corpus").to_pylist()}
-    assert not left_out & found[0].keys()
-    wrong = {}
-    for number, zone in enumerate(ZONES):
-        for place, (column, literal, value) in enumerate(ROWS):
-            row = found[1000 * number + place]
-            if value is not None and row[column] != value:
-                wrong[zone, literal, column] = row[column]
-            assert row[column] is not None, (zone, literal)
-    assert not wrong
-    types.verify()
-    explained = types.client.run("EXPLAIN MATERIALIZED TABLE stg.corpus").result
-    assert "`more` of its source is left out: it is generated" in json.dumps(explained)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_what_spark_has_not_is_a_dead_letter(types: Shop) -> None:
-    eventually("the snapshot", lambda: types.status()["stg.corpus"].rows == len(ROWS))
-    with psycopg.connect(types.dsn, autocommit=True) as source:
-        for place, (kind, literal) in enumerate(REFUSED.items()):
-            source.execute(f"INSERT INTO corpus (id, {COLUMNS[kind]}) VALUES ({5000 + place}, {literal})")
-    sent = {5000 + place for place in range(len(REFUSED))}
-
-    def refused() -> bool:
-        letters = types.client.run("SHOW DEAD LETTERS stg.corpus").result
-        seen = {json.loads(letter["key"])["id"] for letter in letters}
-        assert seen == sent, seen
-        return True
-
-    eventually("the letters", refused)
-    letters = types.client.run("SHOW DEAD LETTERS stg.corpus").result
-    assert [letter["reason"] for letter in letters] == [
-        f"column `{COLUMNS[kind]}` cannot be read" for kind in REFUSED
-    ]
-    assert types.client.query("SELECT * FROM stg.corpus WHERE id >= 5000").num_rows == 0
-    assert types.status()["stg.corpus"].state == "RUNNING"
-    with psycopg.connect(types.dsn, autocommit=True) as source:
-        source.execute("DELETE FROM corpus WHERE id >= 5000")
-    types.client.run("ALTER MATERIALIZED TABLE stg.corpus DROP DEAD LETTERS REASON 'tried'")
-    assert types.status()["stg.corpus"].dead_letters == 0

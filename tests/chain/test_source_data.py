@@ -1,0 +1,161 @@
+"""What databases do, and every type of value, through the real connector, equal to the source.
+
+A file of `tests/scenarios/cdc` is what psql runs before there is a connector and, after `-- then`, while its
+tables are followed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import type_corpus
+from chain_support import eventually
+from running_shop import ROOT, Shop
+from type_corpus import COLUMNS, CORPUS, REFUSED, ROWS, ZONES, insert
+
+from headrace.gateway.client import GatewayClient
+from headrace.services.programs.postgres import postmaster
+from headrace.services.scratch import scratch_settings
+from headrace.services.stack import Stack
+from headrace.settings import Settings
+from headrace.sources.connect import ConnectClient
+from headrace.spec import load_project
+
+FILES = sorted((ROOT / "tests" / "scenarios" / "cdc").glob("*.sql"))
+
+
+def parts(file: Path) -> tuple[str, str]:
+    before, _, then = file.read_text().partition("\n-- then\n")
+    assert before.startswith("-- ") and then, f"{file} says what it is about, and has two parts"
+    return before, then
+
+
+def tables() -> list[str]:
+    """Of the catalogue."""
+    return [t for file in FILES for t in re.findall(r"CREATE TABLE (cdc_\w+)", parts(file)[0])]
+
+
+def psql(settings: Settings, text: str) -> None:
+    """Statement by statement, as a person types them."""
+    server = postmaster(settings)
+    assert server is not None
+    program = Path(server.exe()).with_name("psql")
+    command = [program, "-q", "-X", "-v", "ON_ERROR_STOP=1", "-f", "-", settings.postgres_dsn()]
+    subprocess.run(command, input=text, text=True, check=True)
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A stg table of each table of the catalogue, and one of the types."""
+    tmp_path = tmp_path_factory.mktemp("followed")
+    connector = json.loads((ROOT / "deploy" / "connectors" / "shop.json").read_text())
+    captured = [f"public.{table}" for table in (*tables(), "corpus", "headrace_marker")]
+    connector["config"]["table.include.list"] = ",".join(captured)
+    files = {"deploy/connectors/shop.json": json.dumps(connector)}
+    for table in (*tables(), "corpus"):
+        files[f"layers/stg/{table}.sql"] = (
+            f"CREATE MATERIALIZED TABLE stg.{table} FRESHNESS = INTERVAL '5' SECOND\n"
+            f"AS SELECT * FROM shop.public.{table}\n"
+        )
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with scratch_settings(tmp_path, driver_memory="1g", snapshot="connector") as settings:
+        stack = Stack(settings)
+        try:
+            stack.up(only=["connect"])
+            psql(settings, "CREATE TABLE headrace_marker (id text PRIMARY KEY, at timestamptz);")
+            for file in FILES:
+                psql(settings, parts(file)[0])
+            type_corpus.create(settings.postgres_dsn())
+            with psycopg.connect(settings.postgres_dsn()) as source:
+                for table in tables():
+                    if table != "cdc_default":
+                        source.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+            stack.up(only=["warehouse"])
+            stack.register_connectors()
+            with GatewayClient(settings) as client:
+                shop = Shop(stack, client, load_project(tmp_path))
+                shop.wait_running()
+                yield shop
+        finally:
+            stack.down()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_catalogue_is_followed(followed: Shop) -> None:
+    assert len(FILES) >= 19
+    names = [f"stg.{table}" for table in tables()]
+    followed.verify(*names)  # what the snapshot has read
+    for file in FILES:
+        psql(followed.settings, parts(file)[1])
+    followed.verify(*names)
+    assert not [t for t, s in followed.status().items() if s.dead_letters]
+    followed.check_changelogs()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_values_are_those_of_the_source(followed: Shop) -> None:
+    def rows() -> int:
+        return followed.status()["stg.corpus"].rows
+
+    eventually("the snapshot", lambda: rows() == len(ROWS))
+    for number, zone in enumerate(ZONES[1:], 1):
+        insert(followed.dsn, 1000 * number, zone)
+        with ConnectClient(followed.settings.connect_rest) as connect:
+            connect.restart("shop")  # its sessions have the database's new zone
+            connect.wait_running("shop")
+        eventually(zone, lambda n=number: rows() == (n + 1) * len(ROWS))
+    left_out = {COLUMNS[kind] for kind, values in CORPUS.items() if not values} | {"more"}
+    shown = {c: f"hex({c})" if kind == "bytea" else f"CAST({c} AS string)" for kind, c in COLUMNS.items()}
+    listed = ", ".join(f"{text} AS {c}" for c, text in shown.items() if c not in left_out)
+    found = {
+        row["id"]: row for row in followed.client.query(f"SELECT id, {listed} FROM stg.corpus").to_pylist()
+    }
+    assert not left_out & found[0].keys()
+    wrong = {}
+    for number, zone in enumerate(ZONES):
+        for place, (column, literal, value) in enumerate(ROWS):
+            row = found[1000 * number + place]
+            if value is not None and row[column] != value:
+                wrong[zone, literal, column] = row[column]
+            assert row[column] is not None, (zone, literal)
+    assert not wrong
+    followed.verify("stg.corpus")
+    explained = followed.client.run("EXPLAIN MATERIALIZED TABLE stg.corpus").result
+    assert "`more` of its source is left out: it is generated" in json.dumps(explained)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_what_spark_has_not_is_a_dead_letter(followed: Shop) -> None:
+    with psycopg.connect(followed.dsn, autocommit=True) as source:
+        for place, (kind, literal) in enumerate(REFUSED.items()):
+            source.execute(f"INSERT INTO corpus (id, {COLUMNS[kind]}) VALUES ({5000 + place}, {literal})")
+    sent = {5000 + place for place in range(len(REFUSED))}
+
+    def refused() -> bool:
+        letters = followed.client.run("SHOW DEAD LETTERS stg.corpus").result
+        seen = {json.loads(letter["key"])["id"] for letter in letters}
+        assert seen == sent, seen
+        return True
+
+    eventually("the letters", refused)
+    letters = followed.client.run("SHOW DEAD LETTERS stg.corpus").result
+    assert [letter["reason"] for letter in letters] == [
+        f"column `{COLUMNS[kind]}` cannot be read" for kind in REFUSED
+    ]
+    assert followed.client.query("SELECT * FROM stg.corpus WHERE id >= 5000").num_rows == 0
+    assert followed.status()["stg.corpus"].state == "RUNNING"
+    with psycopg.connect(followed.dsn, autocommit=True) as source:
+        source.execute("DELETE FROM corpus WHERE id >= 5000")
+    followed.client.run("ALTER MATERIALIZED TABLE stg.corpus DROP DEAD LETTERS REASON 'tried'")
+    assert followed.status()["stg.corpus"].dead_letters == 0
