@@ -39,7 +39,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
-APART = ("tests/chain/test_bench_chain.py", "tests/chain/test_demo.py")
+APART = tuple(
+    f"tests/chain/test_{name}.py"
+    for name in ("bench_chain", "demo", "pgbench", "source_columns", "source_data")
+)
 """Have a stack of their own, so either process may take them."""
 
 STACKS = ("tests/spark/", "tests/chain/")

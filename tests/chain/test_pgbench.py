@@ -118,10 +118,10 @@ def at_once(bank: Shop) -> None:
 def test_balances_agree_in_every_version(bank: Shop) -> None:
     eventually("the first load", lambda: shown(bank) == [(0, 0, 0)])
     load = pgbench(bank, "-n", "-c", str(CLIENTS), "-T", str(SECONDS), "-R", str(RATE))
-    bank.wait_advanced(BALANCES, by=5)
+    bank.wait_advanced(BALANCES, by=3)
     bank.kill()  # between the commits of two tables, as likely as not
     bank.wait_running()
-    bank.wait_advanced(BALANCES, by=5)
+    bank.wait_advanced(BALANCES)
     at_once(bank)
     said = finished(load)
     at_once(bank)
@@ -129,7 +129,7 @@ def test_balances_agree_in_every_version(bank: Shop) -> None:
     log = DeltaTable(str(bank.path(BALANCES, "changelog"))).to_pyarrow_table().to_pylist()
     torn = [row for row in log if len({row[side] for side in SIDES}) > 1]
     assert not torn, f"{len(torn)} of {len(log)} changes show a part of a transaction: {torn[:6]}; {said}"
-    assert sum(row[KIND].startswith("+") for row in log) > 8
+    assert sum(row[KIND].startswith("+") for row in log) > 5
     assert shown(bank)[0][0] != 0
     bank.verify()
     bank.check_changelogs()
