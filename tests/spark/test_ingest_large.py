@@ -232,32 +232,9 @@ def test_a_value_that_was_not_sent_is_not_taken_for_one(harness: Callable[..., H
         for row in ({"name": "a", "bytes": "AA=="}, {"name": "a", "bytes": "AA==", name: value}):
             warehouse.source.put("files", id=1, **row)
         events = without_rows_before(warehouse.source.take())
-        if feed is feed_small:
-            events = events[1:]  # else it is taken from the row before
         with pytest.raises(NeedsResync, match=f"column `{name}` was not sent.*REPLICA IDENTITY FULL"):
             feed(warehouse, table, events)
     assert table.store.version == 0
-
-
-def test_a_value_that_was_not_sent_is_that_of_the_row_before(harness: Callable[..., Harness]) -> None:
-    warehouse = harness({}, sources={"files": FILES}, full_identity=False)
-    mark = base64.b64encode(PLACEHOLDER.encode()).decode()
-    unsent = {"name": PLACEHOLDER, "bytes": mark}
-    put = warehouse.source.put
-    put("files", id=1, name="one", bytes="AQ==")
-    put("files", id=2, name="two", bytes="Ag==")
-    put("files", id=1, **unsent)  # of the same batch
-    warehouse.feed(without_rows_before(warehouse.source.take()))
-    assert warehouse.rows("stg.files") == [(1, "one", b"\x01"), (2, "two", b"\x02")]
-    put("files", id=1, **unsent | {"name": "renamed"})  # of the table
-    put("files", id=2, **unsent | {"bytes": "BQ=="})
-    put("files", id=2, **unsent)
-    warehouse.feed(without_rows_before(warehouse.source.take()))
-    assert warehouse.rows("stg.files") == [(1, "renamed", b"\x01"), (2, "two", b"\x05")]
-    warehouse.source.delete("files", 2)
-    put("files", id=2, **unsent)  # no update: its row before is none
-    with pytest.raises(NeedsResync, match="column `name` was not sent"):
-        warehouse.feed(without_rows_before(warehouse.source.take()))
 
 
 def test_a_text_that_is_the_placeholder_is_one_where_the_row_before_is_shown(

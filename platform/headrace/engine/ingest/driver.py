@@ -5,7 +5,7 @@ Source rows become table rows through the table's own SQL, like any other upstre
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headrace.engine.ingest.images import Images, run_images
 from headrace.engine.ingest.refused import unsent
-from headrace.engine.ingest.unsent import fill, first_lacking, lacking
+from headrace.engine.ingest.unsent import first_lacking
 from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
@@ -185,32 +185,9 @@ def _changes(spark: SparkSession, table: StgTable, found: _Batch, doubtful: Doub
         letters += [_letter(table, event, reason) for event, reason in refused]
         gone = {(e.partition, e.offset) for e, _ in refused}
         events = [e for e in events if (e.partition, e.offset) not in gone]
-    if lacks := lacking(table, nets, [n.key for n in nets if n.key in unsure]):
-        nets = _filled(table, nets, images, lacks)
-        images = run_images(spark, table, nets)
     found.accounting.quarantined = len(letters)
     changes, tombstones = _net_rows(table, nets, images, found.accounting)
     return _Applied(changes, tombstones, letters)
-
-
-def _filled(
-    table: StgTable, nets: Sequence[NetChange], images: Images, lacks: Collection[int]
-) -> list[NetChange]:
-    """The changes, those at some places with the values that they lack."""
-    keys = {place: images.keys[2 * place + 1] for place in lacks}
-    stored = _stored_rows(table, set(keys.values()))
-    filled = list(nets)
-    for place, key in keys.items():
-        was, change = stored.get(key), nets[place]
-        row = None
-        if (
-            was is not None
-            and was.index is not None
-            and _newer(change.events, was, table) == len(change.events)
-        ):
-            row = was.rows.slice(was.index, 1).to_pylist()[0]
-        filled[place] = fill(table, change, row)
-    return filled
 
 
 def _is_before(nets: Sequence[NetChange], image: int) -> bool:
