@@ -27,6 +27,7 @@ from headrace.gateway.client import GatewayClient, StatementFailed
 from headrace.results import ParityResult, TableStatus
 from headrace.services.catalogue import SERVICES
 from headrace.services.programs.program import Program
+from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.spec import Project, load_project
@@ -265,6 +266,25 @@ def copy_project(project: Path, layers: str = "*") -> None:
     minute = "FRESHNESS = INTERVAL '1' MINUTE"
     for file in (project / "layers").glob("*/*.sql"):
         file.write_text(file.read_text().replace(minute, "FRESHNESS = INTERVAL '24' SECOND"))
+
+
+@contextmanager
+def own_shop(project: Path, *, seed: int, layers: str = "*", **settings: str) -> Iterator[Shop]:
+    """A stack over a still smaller shop, for tests that its other tables or its source do not outlive."""
+    copy_project(project, layers=layers)
+    with scratch_settings(project, driver_memory="1g", **settings) as scratch:
+        stack = Stack(scratch)
+        try:
+            stack.up(only=["connect"])
+            create_shop(scratch.postgres_dsn(), seed=seed, orders=300, users=60, products=25, words=100)
+            stack.up(only=["warehouse"])
+            stack.register_connectors()
+            with GatewayClient(scratch) as client:
+                shop = Shop(stack, client, load_project(project))
+                shop.wait_caught_up()
+                yield shop
+        finally:
+            stack.down()
 
 
 @contextmanager

@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 from chain_support import eventually
-from running_shop import Shop, copy_project
-
-from headrace.demo.shop import create_shop
-from headrace.gateway.client import GatewayClient
-from headrace.services.scratch import scratch_settings
-from headrace.services.stack import Stack
-from headrace.spec import load_project
+from running_shop import Shop, own_shop
 
 WORDS, COUNTS, TOTALS = "stg.page_words", "dwd.partition_word_count", "dws.partition_word_count"
 
@@ -21,21 +15,8 @@ WORDS, COUNTS, TOTALS = "stg.page_words", "dwd.partition_word_count", "dws.parti
 @pytest.fixture(scope="module")
 def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """A small shop of its own: what happens to its columns stays in its tables."""
-    project = tmp_path_factory.mktemp("columns")
-    copy_project(project)
-    with scratch_settings(project, driver_memory="1g") as settings:
-        stack = Stack(settings)
-        try:
-            stack.up(only=["connect"])
-            create_shop(settings.postgres_dsn(), seed=12, orders=300, users=60, products=25, words=100)
-            stack.up(only=["warehouse"])
-            stack.register_connectors()
-            with GatewayClient(settings) as client:
-                shop = Shop(stack, client, load_project(project))
-                shop.wait_caught_up()
-                yield shop
-        finally:
-            stack.down()
+    with own_shop(tmp_path_factory.mktemp("columns"), seed=12) as shop:
+        yield shop
 
 
 @pytest.fixture

@@ -13,14 +13,11 @@ import pytest
 from chain_support import eventually
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from running_shop import Shop, copy_project
+from running_shop import Shop, own_shop
 
-from headrace.demo.shop import create_shop
-from headrace.gateway.client import GatewayClient, StatementFailed
+from headrace.gateway.client import StatementFailed
 from headrace.results import ApplyResult, ParityResult, ResyncResult
 from headrace.services.programs.postgres import data_directory
-from headrace.services.scratch import scratch_settings
-from headrace.services.stack import Stack
 from headrace.sources.bulk.slot import drop_slot
 from headrace.sources.connect import ConnectClient
 from headrace.spec import load_project
@@ -235,23 +232,11 @@ def test_a_table_that_is_captured_later_is_whole(shop: Shop) -> None:
 
 
 @pytest.fixture
-def own_shop(tmp_path: Path) -> Iterator[Shop]:
+def stg_alone(tmp_path: Path) -> Iterator[Shop]:
     """The stg tables of a small shop, alone with a PostgreSQL that may be put back."""
-    copy_project(tmp_path, layers="stg")
     small = {"slot_lag_warning": "1m", "slot_lag_alarm": "8m"}
-    with scratch_settings(tmp_path, driver_memory="1g", **small) as settings:
-        stack = Stack(settings)
-        try:
-            stack.up(only=["connect"])
-            create_shop(settings.postgres_dsn(), seed=11, orders=300, users=60, products=25, words=100)
-            stack.up(only=["warehouse"])
-            stack.register_connectors()
-            with GatewayClient(settings) as client:
-                shop = Shop(stack, client, load_project(tmp_path))
-                shop.wait_caught_up()
-                yield shop
-        finally:
-            stack.down()
+    with own_shop(tmp_path, seed=11, layers="stg", **small) as shop:
+        yield shop
 
 
 def see_a_stopped_connector(shop: Shop) -> None:
@@ -277,8 +262,8 @@ def see_a_stopped_connector(shop: Shop) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_after_an_older_copy_of_the_source_a_resync_follows_what_it_has(own_shop: Shop) -> None:
-    shop, stg = own_shop, [str(name) for name in own_shop.project.tables]
+def test_after_an_older_copy_of_the_source_a_resync_follows_what_it_has(stg_alone: Shop) -> None:
+    shop, stg = stg_alone, [str(name) for name in stg_alone.project.tables]
     supervisor = shop.stack.supervisor
     cluster = data_directory(shop.settings)
     assert cluster is not None

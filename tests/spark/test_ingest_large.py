@@ -21,7 +21,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table
 from headrace.errors import NeedsResync, SpecError
 from headrace.sources.envelope import Event, fault_sql
-from headrace.sources.types import column, unsent_columns, unsent_sql
+from headrace.sources.types import column, unsent_column, unsent_sql
 from headrace.store.frames import local
 from headrace.store.schema import SEQUENCE
 
@@ -326,6 +326,6 @@ def test_so_is_what_was_not_sent(sessions: Sessions) -> None:
     rows = pa.table({"image": pa.array(images)})
     told = local(sessions.flow, rows, (("image", "string"),))
     found = told.selectExpr(f"{unsent_sql(columns, 'image')} AS lacks").toArrow().column("lacks").to_pylist()
-    expected = [next((c.name for c in unsent_columns(columns, image)), None) for image in images]
+    expected = [unsent_column(columns, image) for image in images]
     assert found == expected
     assert set(found) == {None, *names[:3]}

@@ -24,18 +24,13 @@ class CapturedTables:
 
     def known(self, tables: Iterable[SourceTable]) -> dict[SourceTable, SourceSchema]:
         """Of these tables, those that were ever noted."""
-        from headrace.sources.postgres import (
-            SourceSchema,
-        )  # with PostgreSQL's client: a command may not need it
+        # PostgreSQL's client comes with it, which most commands do not need.
+        from headrace.sources.postgres import SourceSchema
 
         named = {str(table): table for table in tables}
         with reading(self._engine) as connection:
-            rows = connection.execute(sa.select(c.c.name, c.c.columns)).all()
-        return {
-            named[name]: SourceSchema.of(named[name], json.loads(text))
-            for name, text in rows
-            if name in named
-        }
+            rows = connection.execute(sa.select(c.c.name, c.c.columns).where(c.c.name.in_(named))).all()
+        return {named[name]: SourceSchema.of(named[name], json.loads(text)) for name, text in rows}
 
     def note(self, schemas: Iterable[SourceSchema]) -> None:
         """Run by these from now on."""

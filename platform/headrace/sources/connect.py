@@ -150,7 +150,7 @@ class ConnectClient:
             body = {"name": file.name, "config": file.config, "initial_state": "STOPPED"}
             self._call("POST", "/connectors", body=body, file=file.path)
         if self._call("GET", f"{path}/offsets")["offsets"]:
-            self._call("PUT", f"{path}/resume")
+            self.resume(file.name)
             return
         self.stop(file.name)
         self.resume_at(file.name, file.config["topic.prefix"], lsn, file=file.path)
@@ -165,9 +165,8 @@ class ConnectClient:
             "partition": {"server": server},
             "offset": {"lsn": lsn, "ts_usec": time.time_ns() // 1000},
         }
-        path = f"/connectors/{name}"
-        self._call("PATCH", f"{path}/offsets", body={"offsets": [position]}, file=file)
-        self._call("PUT", f"{path}/resume")
+        self._call("PATCH", f"/connectors/{name}/offsets", body={"offsets": [position]}, file=file)
+        self.resume(name)
 
     def resume(self, name: str) -> None:
         """Let a stopped or paused connector go on from where it is."""

@@ -20,12 +20,16 @@ from deltalake.exceptions import TableNotFoundError
 
 from headrace.errors import TerminalError
 
+_PLACE = [
+    ("table", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+]
+
 _SCHEMA = pa.schema(
     [
-        ("table", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
+        *_PLACE,
         ("key", pa.string()),
         ("value", pa.string()),
         ("reason", pa.string()),
@@ -37,10 +41,7 @@ _SCHEMA = pa.schema(
 
 _SETTLED = pa.schema(
     [
-        ("table", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
+        *_PLACE,
         ("outcome", pa.string()),
         ("why", pa.string()),
         ("at", pa.timestamp("us", "UTC")),
@@ -116,7 +117,7 @@ class DeadLetters:
         for row in self.rows():
             self._seen.add(_place(row))
             if row["outcome"] is None:
-                self._note(row["table"], _key(row), 1)
+                self._note(row["table"], row["raw_key"], 1)
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
         """Append the letters that are not there yet. Call it before the offsets are committed.
@@ -128,20 +129,10 @@ class DeadLetters:
             new = [letter for letter in letters if letter.place not in self._seen]
             if not new:
                 return
-            for table, count in Counter(letter.table for letter in new).items():
-                self._check(table, count, new[0])
+            for table in {letter.table for letter in new}:
+                self._check([letter for letter in new if letter.table == table])
             at = datetime.now(UTC)
-            rows = [
-                {
-                    **vars(x),
-                    "key": _text(x.key),
-                    "value": _text(x.value),
-                    "raw_key": x.key,
-                    "raw_value": x.value,
-                }
-                for x in new
-            ]
-            _append(self.path, [{**row, "at": at} for row in rows], _SCHEMA)
+            _append(self.path, [_row(letter, at) for letter in new], _SCHEMA)
             for letter in new:
                 self._seen.add(letter.place)
                 self._note(letter.table, letter.key, 1)
@@ -158,11 +149,14 @@ class DeadLetters:
         with self._lock:
             return Doubtful.of(self._keys.get(table, ()))
 
-    def _check(self, table: str, more: int, first: DeadLetter) -> None:
-        if self._open[table] + more > self._most:
+    def _check(self, more: Sequence[DeadLetter]) -> None:
+        """Raises TerminalError where these letters are too many for their table."""
+        table = more[0].table
+        count = self._open[table] + len(more)
+        if count > self._most:
             raise TerminalError(
-                f"`{table}`: {self._open[table] + more} messages cannot be applied, more than the "
-                f"{self._most} of `dead_letters_limit`; one reason: {first.reason}. Next: `headrace "
+                f"`{table}`: {count} messages cannot be applied, more than the "
+                f"{self._most} of `dead_letters_limit`; one reason: {more[0].reason}. Next: `headrace "
                 f"dead-letters list {table}`; mend the cause, then `headrace dead-letters replay {table}` or "
                 f"`headrace dead-letters drop {table}`, and `headrace resume {table}`"
             )
@@ -181,20 +175,23 @@ class DeadLetters:
                     self.settled_path, [dict(zip(_SETTLED.names, v, strict=True)) for v in values], _SETTLED
                 )
             for letter in letters:
-                self._note(letter["table"], _key(letter), -1)
+                self._note(letter["table"], letter["raw_key"], -1)
 
     def count(self, table: str) -> int:
         """Open letters of the table."""
         return self._open[table]
 
     def rows(self, table: str | None = None) -> list[dict[str, Any]]:
-        """All letters, or those of one table, oldest first, with `outcome` (None: open) and `why`."""
+        """All letters, or those of one table, oldest first, with `outcome` (None: open) and `why`.
+
+        Of letters that an older headrace kept, the bytes are those of their texts.
+        """
         became = {_place(row): row for row in _read(self.settled_path)}
         found = []
         for row in _read(self.path):
             if table is None or row["table"] == table:
                 settled = became.get(_place(row), {})
-                raw = {name: row.get(name) for name in ("raw_key", "raw_value")}
+                raw = {f"raw_{name}": _raw(row, name) for name in ("key", "value")}
                 found.append({**row, **raw, "outcome": settled.get("outcome"), "why": settled.get("why")})
         return sorted(found, key=_place)
 
@@ -208,10 +205,14 @@ class DeadLetters:
         return [(row["partition"], row["offset"]) for row in rows if row["outcome"] == DROPPED]
 
 
-def _key(row: dict[str, Any]) -> bytes | None:
-    """Of letters that an older headrace kept, the text alone is there."""
-    raw: bytes | None = row.get("raw_key")
-    return raw if raw is not None or row["key"] is None else row["key"].encode()
+def _raw(row: dict[str, Any], name: str) -> bytes | None:
+    raw: bytes | None = row.get(f"raw_{name}")
+    return raw if raw is not None or row[name] is None else row[name].encode()
+
+
+def _row(letter: DeadLetter, at: datetime) -> dict[str, Any]:
+    texts = {"key": _text(letter.key), "value": _text(letter.value)}
+    return {**vars(letter), **texts, "raw_key": letter.key, "raw_value": letter.value, "at": at}
 
 
 def _place(row: dict[str, Any]) -> Place:

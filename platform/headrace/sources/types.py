@@ -240,26 +240,25 @@ def _array(element: str) -> str:
     return f"CASE WHEN {{}} IS NOT NULL THEN array_to_json(ARRAY({made}))::text END"
 
 
-def unsent_columns(columns: Iterable[SourceColumn], image: str) -> list[SourceColumn]:
-    """The columns whose values the image lacks, because PostgreSQL did not send what did not change.
+def unsent_column(columns: Iterable[SourceColumn], image: str) -> str | None:
+    """The first column whose value the image lacks, because PostgreSQL did not send what did not change.
 
     Args:
         image: JSON text of a row after a change.
     """
     if not any(mark in image for mark in UNSENT_MARKS):
-        return []
+        return None
     values = json.loads(image)
-    found = []
     for column in columns:
         value = values.get(column.name)
         text = json.dumps(value, separators=(",", ":")) if isinstance(value, list) else value
         if text == column.unsent:
-            found.append(column)
-    return found
+            return column.name
+    return None
 
 
 def unsent_sql(columns: Iterable[SourceColumn], image: str) -> str:
-    """A Spark SQL expression for the first of `unsent_columns`; `image` names the column with the JSON."""
+    """A Spark SQL expression for `unsent_column`; `image` names the column with the JSON."""
     marked = " OR ".join(f"contains({image}, '{mark}')" for mark in UNSENT_MARKS)
     values = f"from_json({image}, 'map<string,string>')"
     asked = " ".join(

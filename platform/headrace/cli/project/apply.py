@@ -31,11 +31,8 @@ def apply(
     with `--blue-green` it streams on until the new one is built aside, proven and swapped in.
     """
     settings = load_settings(project)
-    changed: list[str] = []
-    new: list[str] = []
-    if not dry_run:
-        changed, new = _connectors(settings)
-        _register(settings, changed)  # what they capture now is read by the tables that are applied
+    changed, new = ([], []) if dry_run else _connectors(settings)
+    _register(settings, changed)  # what they capture now is read by the tables that are applied
     with open_client(project) as client:
         if dry_run or not as_json:
             planned = progress.run(client, "APPLY DRY RUN").result

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from headrace.engine.ingest.images import Images, run_images
 from headrace.engine.ingest.refused import unsent
-from headrace.engine.ingest.unsent import first_lacking
 from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters, Doubtful
-from headrace.sources.envelope import Event, NetChange, net, sequence
+from headrace.sources.envelope import Event, NetChange, has_row_before, net, sequence
+from headrace.sources.types import unsent_column
 from headrace.store.live.key_joins import KeySet, semi_join, tuples
 from headrace.store.record.frontier import Offsets, covers, merge_offsets
 from headrace.store.schema import (
@@ -226,7 +226,7 @@ def _net_rows(
             if was is not None and was.index is not None:
                 old_stored.append(was.index)
         sequences[keys[i]] = change.sequence
-        if (column := first_lacking(table, change)) is not None:
+        if (column := _lacking(table, change)) is not None:
             raise unsent(table, column)
         if change.after is None and not held:
             buried.append((*keys[i], change.sequence))  # type: ignore[misc]
@@ -271,6 +271,13 @@ def _stored_rows(table: StgTable, keys: KeySet) -> dict[tuple[Any, ...], _Stored
     for k, s in table.store.deletes.find(absent).items() if absent else ():
         found[k] = _Stored(s, None, rows)
     return found
+
+
+def _lacking(table: StgTable, change: NetChange) -> str | None:
+    """A column whose value the last event lacks. One that shows the row before has them all."""
+    if change.after is None or has_row_before(change.events[-1]):
+        return None
+    return unsent_column(table.source.columns, change.after)
 
 
 def _newer(events: Sequence[Event], was: _Stored | None, table: StgTable) -> int:

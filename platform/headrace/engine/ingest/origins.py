@@ -84,8 +84,13 @@ class Origins:
             at, slot = servers[source], slots[source]
             now = Origin(topic=topic, slot=slot, columns=table.source.digest)
             if at is not None:
-                now = replace(now, system=at.system, timeline=at.timeline, slotted=at.slot is None)
-                now = replace(now, relation=at.relations.get(table.source.table, 0))
+                now = replace(
+                    now,
+                    system=at.system,
+                    timeline=at.timeline,
+                    slotted=at.slot is None,
+                    relation=at.relations.get(table.source.table, 0),
+                )
             found.append((table, at, now))
         return found
 

@@ -274,7 +274,7 @@ class Apply:
 
     def _refuse_after(self, step: ApplyStep, failed: Mapping[TableName, Exception]) -> None:
         """Raises TerminalError where the table is computed from one that could not be applied."""
-        if not step.renews or step.change.kind is ChangeKind.REMOVED:
+        if not step.renews:
             return
         table = self.registry[step.change.table]
         if waits := [str(name) for name in self.registry.upstreams(table) if name in failed]:

@@ -69,10 +69,11 @@ class Captured:
         """
         known, behaviors = self.running(project), self.behaviors(project)
         now = self._now(set(tables))
-        for table, there in now.items():
-            behavior = behaviors[table]
-            found = change(known[table], self._followed(project, known, {table: there})[table])
-            if found is not None and (why := refused(found, known[table], there, behavior)) is not None:
+        for table, wanted in self._followed(project, known, now).items():
+            found = change(known[table], wanted)
+            if found is None:
+                continue
+            if (why := refused(found, known[table], now[table], behaviors[table])) is not None:
                 raise TerminalError(
                     f"the columns of `{table}` have changed: {found}; {why}. Next: `headrace apply`"
                 )

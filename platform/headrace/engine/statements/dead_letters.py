@@ -84,10 +84,5 @@ def _place(row: dict[str, Any]) -> tuple[int, int]:
 
 
 def _messages(letters: Sequence[dict[str, Any]]) -> pa.Table:
-    """As Kafka had them. An older headrace kept their texts alone."""
-
-    def sent(row: dict[str, Any], name: str) -> bytes | None:
-        found: bytes | None = row[f"raw_{name}"]
-        return found if found is not None or row[name] is None else row[name].encode()
-
-    return raw([(r["topic"], *_place(r), sent(r, "key"), sent(r, "value")) for r in letters])
+    """As Kafka had them."""
+    return raw([(r["topic"], *_place(r), r["raw_key"], r["raw_value"]) for r in letters])

@@ -146,9 +146,10 @@ def _step(
         # Where it was to be applied before and was not done, nobody knows the shape that its rows have.
         known = old.readable and old.template == old.made_by
         kept = old.has_rows or new.offline  # without rows, its columns are there all the same
-        if kept and known and old.shape != new.shape and extends(old.shape, new.shape):
-            return ApplyStep(change, extended=True)
-        return ApplyStep(change, kept and not (known and old.shape == new.shape))
+        if not kept or (known and old.shape == new.shape):
+            return ApplyStep(change)
+        extended = known and extends(old.shape, new.shape)
+        return ApplyStep(change, reshaped=not extended, extended=extended)
     if old.has_rows and (old.lacks or old.columns != new.columns):
         what = (f"its source has {'the column again' if old.lacks else 'other columns'}",)
         return ApplyStep(TableChange(new.name, ChangeKind.RECOMPUTED, what, readers(new.name, files)))

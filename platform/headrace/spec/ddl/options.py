@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
-from typing import Any, cast
+from enum import StrEnum
+from typing import Any, TypeVar, cast
 
 from headrace.errors import did_you_mean
 from headrace.spec.calendar import Calendar, NoCalendar, read_calendar, read_zone
@@ -22,6 +23,8 @@ CORRECTION = "correction.policy"
 CALENDAR = "freshness.calendar"
 TIME_ZONE = "freshness.time-zone"
 SCHEMA_CHANGE = "schema.change.behavior"
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 @dataclass
@@ -60,19 +63,9 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
     prefix, suffix = FORMATTER
     for key, value in options.pairs:
         if key.value == CORRECTION:
-            if value.value not in list(CorrectionPolicy):
-                choices = " or ".join(f"'{c}'" for c in CorrectionPolicy)
-                raise cursor.error(
-                    f"'{value.value}' is no correction policy", at=value, hint=f"write {choices}"
-                )
-            options.correction_policy = CorrectionPolicy(value.value)
+            options.correction_policy = _choice(cursor, value, CorrectionPolicy, "correction policy")
         elif key.value == SCHEMA_CHANGE:
-            if value.value not in list(SchemaChangeBehavior):
-                choices = " or ".join(f"'{c}'" for c in SchemaChangeBehavior)
-                raise cursor.error(
-                    f"'{value.value}' is no behavior at schema changes", at=value, hint=f"write {choices}"
-                )
-            options.schema_change = SchemaChangeBehavior(value.value)
+            options.schema_change = _choice(cursor, value, SchemaChangeBehavior, "behavior at schema changes")
         elif key.value in (CALENDAR, TIME_ZONE):
             continue  # together, below
         elif key.value in COMPLETION:
@@ -93,6 +86,13 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
             ]
             raise cursor.error(f"'{key.value}' is no option", at=key, hint=did_you_mean(key.value, known))
     _read_calendar(cursor, options)
+
+
+def _choice(cursor: Cursor, value: Word, choices: type[Choice], what: str) -> Choice:
+    if value.value not in list(choices):
+        listed = " or ".join(f"'{c}'" for c in choices)
+        raise cursor.error(f"'{value.value}' is no {what}", at=value, hint=f"write {listed}")
+    return choices(value.value)
 
 
 def _read_calendar(cursor: Cursor, options: Options) -> None:
