@@ -1,4 +1,4 @@
-"""The JVM artifacts: retrieved once by the Ivy that PySpark ships, from `deploy/ivy.xml`."""
+"""The JVM artifacts of `deploy/ivy.xml`: fetched once by its lock, or found by the Ivy that PySpark ships."""
 
 from __future__ import annotations
 
@@ -17,13 +17,20 @@ from pathlib import Path
 from headrace.errors import TerminalError, TransientError
 from headrace.java import find_java
 from headrace.services import trust
+from headrace.services.artifacts import FILE, Lock, fetch, locked
 from headrace.settings import checkout
 
-PATTERN = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
+FLAT = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
+AS_IN_A_REPOSITORY = "[conf]/[orgPath]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"
+"""Where Ivy puts what it retrieves."""
+
+FETCHING = "fetching JVM artifacts"
+
+RELOCK = "python -m headrace.services.relock"
 
 
 def definition() -> Path:
-    """The folder with `ivy.xml` and `ivysettings.xml`: the repository's, or the copy in a wheel."""
+    """The folder with `ivy.xml`, its settings and its lock: the repository's, or the copy in a wheel."""
     root = checkout()
     return root / "deploy" if root is not None else Path(__file__).parent / "ivy"
 
@@ -31,7 +38,7 @@ def definition() -> Path:
 def is_current(home: Path, folder: Path | None = None) -> bool:
     """Whether `home` holds exactly what `ivy.xml` asks for."""
     stamp = home / "jars" / "stamp"
-    return stamp.is_file() and stamp.read_text() == _digest(folder or definition())
+    return stamp.is_file() and stamp.read_text() == digest(folder or definition())
 
 
 def ensure(
@@ -54,7 +61,12 @@ def ensure(
             return
         with tempfile.TemporaryDirectory(prefix="retrieving-", dir=home) as scratch:
             staged = Path(scratch) / "jars"
-            _retrieve(folder, Path(scratch), staged, on_progress)
+            lock = Lock.read(folder / FILE)
+            if lock is not None and lock.made_for == digest(folder):
+                on_progress(FETCHING)
+                fetch(lock.artifacts, staged, lambda done: on_progress(f"{FETCHING}: {done}"))
+            else:
+                resolve(folder, Path(scratch), staged, FLAT, on_progress)
             for archive in sorted((staged / "plugins").glob("*.tar.gz")):
                 with tarfile.open(archive) as tar:
                     # 3.11.0 to 3.11.3 know no filter.
@@ -62,17 +74,39 @@ def ensure(
                         tar.extraction_filter = tarfile.data_filter
                     tar.extractall(staged / "plugins")
                 archive.unlink()
-            (staged / "stamp").write_text(_digest(folder))
+            (staged / "stamp").write_text(digest(folder))
             if (home / "jars").exists():
                 shutil.rmtree(home / "jars")
             staged.rename(home / "jars")
 
 
-def _retrieve(folder: Path, scratch: Path, staged: Path, on_progress: Callable[[str], None]) -> None:
+def lock(folder: Path, on_progress: Callable[[str], None]) -> int:
+    """Resolve a definition by Ivy and write down what it takes. Returns the number of files."""
+    with tempfile.TemporaryDirectory(prefix="headrace-") as scratch:
+        staged = Path(scratch) / "log" / "jars"
+        staged.parent.mkdir()
+        resolve(folder, staged.parent, staged, AS_IN_A_REPOSITORY, on_progress)
+        found = locked(staged, digest(folder))
+    found.write(
+        folder / FILE, f"What ivy.xml resolves to. Made by `{RELOCK}`, for an ivy.xml of this digest:"
+    )
+    return len(found.artifacts)
+
+
+def resolve(
+    folder: Path, scratch: Path, staged: Path, pattern: str, on_progress: Callable[[str], None]
+) -> None:
+    """Let Ivy find what a definition asks for, and put it below `staged` by a pattern of its.
+
+    Args:
+        scratch: for Ivy's own files.
+    Raises:
+        TransientError: with the last lines of what Ivy said.
+    """
     java = find_java()
     ivy = folder / "ivy.xml"
     arguments = ["-settings", folder / "ivysettings.xml", "-ivy", ivy]
-    arguments += ["-cache", scratch / "cache", "-retrieve", f"{staged}/{PATTERN}"]
+    arguments += ["-cache", scratch / "cache", "-retrieve", f"{staged}/{pattern}"]
     options = trust.options(scratch) if java.packaged else []
     command = [java.binary, *options, "-jar", _program(), *arguments, "-types", "jar", "tar.gz", "bundle"]
     log = scratch.parent / "ivy.log"
@@ -111,11 +145,10 @@ def _configurations(ivy: Path) -> list[str]:
     return re.findall(r'<conf name="(\w+)"', ivy.read_text())
 
 
-def _digest(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for name in ("ivy.xml", "ivysettings.xml"):
-        digest.update((folder / name).read_bytes())
-    return digest.hexdigest()
+def digest(folder: Path) -> str:
+    """SHA-256 of a definition: that for which its lock was made."""
+    texts = ((folder / name).read_bytes() for name in ("ivy.xml", "ivysettings.xml"))
+    return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
 @contextmanager

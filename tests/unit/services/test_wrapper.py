@@ -19,6 +19,7 @@ FILES = [
     "deploy/bootstrap.lock",
     "deploy/ivy.xml",
     "deploy/ivysettings.xml",
+    "deploy/jars.lock",
     "platform/headrace/services/bootstrap.py",
 ]
 
@@ -58,7 +59,7 @@ def test_without_python_it_says_what_to_install(clone: Path, tools: Path) -> Non
 
 
 def test_once_set_up_it_hands_over_at_once(clone: Path, tools: Path) -> None:
-    listed = [clone / name for name in FILES[1:6]]
+    listed = [clone / name for name in FILES[1:7]]
     joined = b"".join(path.read_bytes() for path in listed)
     checksum = (
         subprocess.run(["cksum"], input=joined, capture_output=True, check=True).stdout.decode().strip()
