@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import psycopg
 from chain_support import eventually
+from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
 from headrace.demo import oracle
@@ -268,15 +269,30 @@ def copy_project(project: Path, layers: str = "*") -> None:
         file.write_text(file.read_text().replace(minute, "FRESHNESS = INTERVAL '24' SECOND"))
 
 
+def create_topics(bootstrap: str, partitions: int) -> None:
+    """The topics of the shop's tables, before headrace and Debezium would make them."""
+    topics = [NewTopic(f"shop.public.{table}", partitions, 1) for table in TABLES]
+    for created in AdminClient({"bootstrap.servers": bootstrap}).create_topics(topics).values():
+        created.result(timeout=30)
+
+
 @contextmanager
-def own_shop(project: Path, *, seed: int, layers: str = "*", **settings: str) -> Iterator[Shop]:
-    """A stack over a still smaller shop, for tests that its other tables or its source do not outlive."""
+def own_shop(
+    project: Path, *, seed: int, layers: str = "*", partitions: int = 1, **settings: str
+) -> Iterator[Shop]:
+    """A stack over a still smaller shop, for tests that its other tables or its source do not outlive.
+
+    Args:
+        partitions: of the topics, which somebody else has made where they are several.
+    """
     copy_project(project, layers=layers)
     with scratch_settings(project, driver_memory="1g", **settings) as scratch:
         stack = Stack(scratch)
         try:
             stack.up(only=["connect"])
             create_shop(scratch.postgres_dsn(), seed=seed, orders=300, users=60, products=25, words=100)
+            if partitions > 1:
+                create_topics(scratch.kafka_bootstrap, partitions)
             stack.up(only=["warehouse"])
             stack.register_connectors()
             with GatewayClient(scratch) as client:

@@ -13,6 +13,7 @@ from headrace.engine.table.table import Table
 from headrace.sources.envelope import Event
 from headrace.sources.messages import RAW
 from headrace.store.frames import local
+from headrace.store.record.frontier import Offsets
 
 
 def message(event: Event) -> tuple[Any, ...]:
@@ -40,11 +41,16 @@ def messages(events: list[Event]) -> pa.Table:
     return pa.table(arrays, names=[name for name, _ in RAW])
 
 
+def ends_of(events: list[Event]) -> Offsets:
+    """Where their topic goes on after them."""
+    in_order = sorted(events, key=lambda event: event.offset)
+    return {events[0].topic: {event.partition: event.offset + 1 for event in in_order}}
+
+
 def feed_large(warehouse: Harness, table: Table, events: list[Event]) -> Loaded:
     spark = warehouse.sessions.batch
-    ends = {events[0].topic: {0: max(e.offset for e in events) + 1}}
     frame = local(spark, messages(events), RAW)
-    return ingest_frame(spark, table, frame, ends, warehouse.dead_letters, run_id="test", batch=0)
+    return ingest_frame(spark, table, frame, ends_of(events), warehouse.dead_letters, run_id="test", batch=0)
 
 
 def three_users(warehouse: Harness) -> Harness:

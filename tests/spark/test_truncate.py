@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from feeding import feed_large, message, messages, three_users
+from feeding import ends_of, feed_large, message, messages, three_users
 from harness import Harness
 
 from headrace.engine.ingest.ingest import ingest_events
@@ -26,7 +26,7 @@ USERS = "stg.users"
 def feed_few(warehouse: Harness, table: Table, events: list[Event]) -> None:
     """As a flow does it with a small micro-batch."""
     texts = [replace(e, value=message(e)[4]) for e in events]
-    ends = {events[0].topic: {0: max(e.offset for e in events) + 1}}
+    ends = ends_of(events)
     ingest_events(warehouse.sessions, warehouse.dead_letters, table, texts, ends, run_id="test", batch=0)
 
 
@@ -76,6 +76,24 @@ def test_what_came_before_it_does_not_come_back(shop: Harness, feed: Feed) -> No
     for event in source.take():
         feed(shop, table, [event])
         assert shop.rows(USERS) == [(5, "Rome")]
+
+
+@pytest.mark.parametrize("feed", [feed_few, feed_large])
+def test_what_another_partition_brings_later_does_not_come_back(shop: Harness, feed: Feed) -> None:
+    table, source = shop.table(USERS), shop.source
+    source.put("users", user_id=4, city="nobody has seen it")
+    [older] = source.take()
+    source.truncate("users")
+    source.put("users", user_id=5, city="Rome")
+    feed(shop, table, source.take())
+    source.put("users", user_id=6, city="Lima")
+    feed(shop, table, source.take())
+    feed(shop, table, [replace(older, partition=1, offset=0)])
+    assert shop.rows(USERS) == [(5, "Rome"), (6, "Lima")]
+    assert table.store.commit.accounting["duplicate"] == 1
+    shop.open()
+    feed(shop, shop.table(USERS), [replace(older, partition=1, offset=1)])
+    assert shop.rows(USERS) == [(5, "Rome"), (6, "Lima")]
 
 
 def test_an_empty_table_is_truncated(harness: Callable[..., Harness]) -> None:

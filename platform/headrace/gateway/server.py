@@ -31,7 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    for talkative in ("py4j", "httpx"):  # each call, each request
+        logging.getLogger(talkative).setLevel(logging.WARNING)
     try:
         from headrace.settings import Settings
 

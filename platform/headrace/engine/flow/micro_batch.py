@@ -38,6 +38,8 @@ class MicroBatch:
         read_to: the cut up to which they are read; the gate holds what lies between.
         asked: the cut up to which a step was asked for; what lies between is read again once it is whole.
         loading: topics whose tables are read for the first time. Derived tables wait.
+        loaded: topics of several partitions that are past the end of Debezium's snapshot, as far as is known:
+            rows of it may still come, and nothing after them tells that they were the last.
         took: messages and seconds of the newest step.
         steps: how many there were.
         changed_at: when one last changed a table, by the monotonic clock.
@@ -60,6 +62,7 @@ class MicroBatch:
         self.read_to: Offsets = {}
         self.asked: Offsets = {}
         self.loading: set[str] = set()
+        self.loaded: set[str] = set()
         self.took: tuple[int, float] | None = None
         self.steps = 0
         self.changed_at = -math.inf
@@ -80,6 +83,7 @@ class MicroBatch:
             since_ms: of transaction topics: the commit time from which they are read.
         """
         self.position = self.read_to = self.asked = position
+        self.loaded = {topic for topic, parts in position.items() if len(parts) > 1 and any(parts.values())}
         applied: dict[str, str] = {}
         for topic in self.gate.captured:
             if set(position.get(topic, {})) == {0}:
@@ -193,7 +197,12 @@ class MicroBatch:
         return events
 
     def _note(self, topic: str, *, loading: bool) -> None:
-        (self.loading.add if loading else self.loading.discard)(topic)
+        if loading and topic not in self.loaded:
+            self.loading.add(topic)
+            return
+        self.loading.discard(topic)
+        if len(self.asked[topic]) > 1:
+            self.loaded.add(topic)
 
     def _large(self, ends: Offsets, batch_id: int) -> None:
         known = self.tables.ingest(partial(self._ingest_large, ends=ends, batch_id=batch_id))

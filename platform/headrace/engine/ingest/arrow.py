@@ -177,7 +177,7 @@ def _apply(
         counts = count_kinds(changes)
         buried = anti_join(gone, schema.key, old)
     accounting = account(summary, counts, keys=summary["keys"], live=summary["valid"])
-    commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+    commit = next_commit(table, summary, accounting, offsets=offsets, run_id=run_id, batch=batch)
     if changes is None:
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
         store.load(new.select(list(schema.stored_names)), commit, record, tombstones=buried)

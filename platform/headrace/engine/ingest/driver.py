@@ -282,10 +282,9 @@ def _lacking(table: StgTable, change: NetChange) -> str | None:
 
 def _newer(events: Sequence[Event], was: _Stored | None, table: StgTable) -> int:
     """How many of the key's events come after what the table has."""
-    if was is None:
-        return len(events)
-    generation = table.store.commit.generation
-    return sum(1 for e in events if sequence(generation, e.lsn) > was.sequence)
+    head = table.store.commit
+    known = head.truncated if was is None else was.sequence
+    return sum(1 for e in events if sequence(head.generation, e.lsn) > known)
 
 
 def _with_sequence(rows: pa.Table, key: tuple[str, ...], sequences: dict[Any, str]) -> pa.Table:

@@ -80,6 +80,15 @@ def ingest_events(
 
 
 def reading_snapshot(events: Iterable[Event]) -> dict[str, bool]:
-    """Whether each topic with an event stands within Debezium's snapshot after its last one."""
-    last = {event.topic: event for event in events if event.op is not None}
-    return {topic: e.op == "r" and e.snapshot not in LAST_READ for topic, e in last.items()}
+    """Whether each topic with an event stands within Debezium's snapshot after these.
+
+    Only within a partition are events in order: the snapshot's last row says of all that it has ended.
+    """
+    last: dict[tuple[str, int], Event] = {}
+    ended: set[str] = set()
+    for event in events:
+        if event.op is not None:
+            last[event.topic, event.partition] = event
+            ended |= {event.topic} if event.snapshot in LAST_READ else set()
+    reading = {topic for (topic, _), event in last.items() if event.op == "r"} - ended
+    return {topic: topic in reading for topic, _ in last}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -127,6 +128,9 @@ def _ingest(
     loading = summary["reads"] > 0 and not summary["lasts"]
     at_hand: pa.Table | None = None
     cleared = 0
+    made = partial(
+        next_commit, table, summary, offsets=offsets, run_id=run_id, batch=batch, truncated=truncated
+    )
     buries = summary["deletes"] or truncated is not None
     deleted = newer.where("_e_op = 'd'").select(*schema.key, SEQUENCE) if buries else None
     if head.version == 0 and summary["valid"] <= table.limits.rows:
@@ -135,7 +139,7 @@ def _ingest(
         loaded = checked.select(list(schema.stored_names))
         counts = Counter({INSERT: loaded.num_rows})
         accounting = account(summary, counts, keys=keys, live=count)
-        commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        commit = made(accounting)
         dead_letters.add(letters)
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
         buried = None if deleted is None else deleted.toArrow()
@@ -157,7 +161,7 @@ def _ingest(
         counts = count_kinds(changes)
         found = gathered(changes, table, sum(counts.values()))
         accounting = account(summary, counts, keys=keys, live=count, truncated=cleared)
-        commit = next_commit(table, summary, accounting, offsets, run_id=run_id, batch=batch)
+        commit = made(accounting)
         dead_letters.add(letters)
         table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
         at_hand = found if isinstance(found, pa.Table) else None
@@ -181,12 +185,17 @@ def next_commit(
     table: StgTable,
     summary: dict[str, int],
     accounting: Accounting,
-    offsets: Offsets,
     *,
+    offsets: Offsets,
     run_id: str,
     batch: int,
+    truncated: str | None = None,
 ) -> Commit:
-    """The record of the batch. Raises TerminalError where events in and out do not balance."""
+    """The record of the batch. Raises TerminalError where events in and out do not balance.
+
+    Args:
+        truncated: sequence of its last TRUNCATE.
+    """
     if not accounting.balanced():
         raise TerminalError(f"`{table.name}`: events in and out do not balance: {accounting}")
     head = table.store.commit
@@ -198,6 +207,7 @@ def next_commit(
         batch=batch,
         origin=table.run.origin_after(head),
         high=max(head.high, sequence(head.generation, summary["lsn"])),
+        truncated=truncated or head.truncated,
         source_ms=max(head.source_ms, summary["source_ms"]),
         accounting=accounting.model_dump(),
     )
@@ -324,7 +334,7 @@ def _newer(spark: SparkSession, table: StgTable, events: DataFrame) -> DataFrame
     known = known.unionAll(deleted.select(*schema.key, F.col(SEQUENCE).alias("_had")))
     newest = known.groupBy(*schema.key).agg(F.max("_had").alias("_had"))
     joined = events.join(newest, list(schema.key), "left")
-    return joined.where(f"_had IS NULL OR {SEQUENCE} > _had").drop("_had")
+    return joined.where(f"{SEQUENCE} > coalesce(_had, '{table.store.commit.truncated}')").drop("_had")
 
 
 def _sequence_deletes(changes: DataFrame, sequences: DataFrame, key: tuple[str, ...]) -> DataFrame:

@@ -47,6 +47,7 @@ class Commit:
         batch: micro-batch id of the flow, -1 elsewhere.
         origin: what `offsets` and `high` count in, stg only; see `sources.origin.Origin`.
         high: highest source sequence ever applied (stg only).
+        truncated: that of the source's last TRUNCATE, which what is older comes too late for; "" for none.
         source_ms: commit time at the source of the newest event applied, milliseconds since 1970.
         watermark_ms: time at the source up to which everything is in the table, milliseconds since 1970, as
             it was known before this commit, which can only have added to it; 0 while unknown.
@@ -76,6 +77,7 @@ class Commit:
     origin: dict[str, Any] = field(default_factory=dict)
     batch: int = -1
     high: str = ""
+    truncated: str = ""
     source_ms: int = 0
     watermark_ms: int = 0
     accounting: dict[str, int] = field(default_factory=dict)
