@@ -70,6 +70,20 @@ MUTANTS = (
         ("tests/spark/test_ingest.py::test_a_late_event_loses_and_a_tombstone_blocks_resurrection",),
     ),
     Mutant(
+        "accounting: rows that do not add up are committed",
+        "store/record/account.py",
+        "if problem := _unbalanced(commit, kinds, rows):",
+        "if problem := _unbalanced(commit, {}, 0) and '':",
+        ("tests/unit/store/record/test_account.py::test_what_does_not_balance_is_not_committed",),
+    ),
+    Mutant(
+        "quarantine: rows that break one rule alone are in neither table",
+        "engine/spark/query.py",
+        'return marked.where(f"size({BROKEN}) > 0")',
+        'return marked.where(f"size({BROKEN}) > 1")',
+        ("tests/spark/test_quarantine.py::test_a_row_that_is_also_dropped_is_kept_in_quarantine",),
+    ),
+    Mutant(
         "transaction gate: half a transaction passes",
         "engine/ingest/gate.py",
         "ready, self._held = divide(data, waiting)",

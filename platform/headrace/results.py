@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,6 +54,15 @@ class TableStatus(BaseModel):
     complete_through: str | None = Field(default=None, description="newest complete partition")
     outcomes: int = Field(default=0, description="outcomes of complete partitions so far; see `turn`")
     late_changes: int = Field(default=0, description="changes of complete partitions let be, by policy")
+    quarantined: int | None = Field(
+        default=None, description="rows in quarantine when they were counted last; None before"
+    )
+    quarantined_by: dict[str, int] = Field(default={}, description="of these, those that break a constraint")
+    accounting: dict[str, int] = Field(
+        default={},
+        description="sums over the table's commits: rows inserted, updated and deleted; of a stg table what "
+        "became of its events; since version `since`, when it had `began` rows",
+    )
 
 
 class JvmStatus(BaseModel):
@@ -317,6 +327,35 @@ class PropertyDecision(BaseModel):
     why: str
 
 
+class CommitAccount(BaseModel):
+    """One commit of a table: what it read, and what it did to the rows."""
+
+    version: int
+    mode: str
+    reads: dict[str, int] = Field(default={}, description="change rows by upstream")
+    before: int = Field(description="rows of the table before it")
+    miscounted: int = Field(default=0, description="rows beyond what the commit before says: damage repaired")
+    inserted: int
+    updated: int
+    deleted: int
+    after: int
+    events: dict[str, Any] = Field(default={}, description="what became of a stg table's events")
+
+
+class TableAccount(BaseModel):
+    """`SHOW ACCOUNTING T`: whether rows and events of a table add up."""
+
+    table: str
+    version: int
+    rows: int
+    totals: dict[str, int] = Field(description="as `accounting` of `status`")
+    commits: int = Field(description="of the newest, those that were looked at one by one")
+    snapshot_version: int | None = Field(description="at which the snapshot's rows were counted")
+    snapshot_rows: int | None = None
+    balanced: bool
+    problems: list[str] = []
+
+
 class Explanation(BaseModel):
     """`headrace explain T`."""
 
@@ -337,6 +376,7 @@ class Explanation(BaseModel):
         default=[], description="how freshness and mode came to be, newest first"
     )
     history: list[RefreshDecision] = Field(default=[], description="past refreshes, newest first")
+    accounts: list[CommitAccount] = Field(default=[], description="past commits, newest first")
 
 
 Start = int | Literal["SNAPSHOT", "LATEST"] | None
@@ -364,9 +404,12 @@ class ChangePage:
 class Accounting(BaseModel):
     """What became of the events of one stg commit: `events` is the sum of all the others.
 
-    `folded` events were followed by a later one of their key in the same batch; `unchanged` ones left the
-    table's row as it was (or are filtered by its query). `truncates` are the source's TRUNCATEs; the rows
-    that went with them and that no other event was about are `truncated`, which are no events.
+    An event is counted by what it did to the table. `folded` ones were followed by a later one of their key
+    in the same batch. `unchanged` ones left the row as it was, or there was none to delete. Where the table
+    has no row of the key, neither before nor after, its query or a DROP ROW constraint has `filtered` it, or
+    it is `quarantined`, by the first constraint that it breaks; a row that leaves the table so is `deleted`.
+    `truncates` are the source's TRUNCATEs; the rows that went with them and that no other event was about are
+    `truncated`, which are no events.
     """
 
     events: int = 0
@@ -375,16 +418,25 @@ class Accounting(BaseModel):
     deleted: int = 0
     folded: int = 0
     unchanged: int = 0
+    filtered: int = 0
+    quarantined: dict[str, int] = {}
     duplicate: int = 0
     tombstones: int = 0
-    quarantined: int = 0
+    dead_letters: int = 0
     truncates: int = 0
     truncated: int = 0
 
+    def leave_out(self, counts: Mapping[str, int]) -> None:
+        """Note events whose rows stayed out of the table, by the QUARANTINE constraint; "" for none."""
+        self.filtered = counts.get("", 0)
+        self.quarantined = {name: n for name, n in counts.items() if name and n}
+
     def balanced(self) -> bool:
         applied = self.inserted + self.updated + self.deleted + self.folded + self.unchanged + self.truncates
-        parts = applied + self.duplicate + self.tombstones + self.quarantined
-        return self.events == parts and min(self.model_dump().values()) >= 0
+        out = self.filtered + sum(self.quarantined.values()) + self.dead_letters
+        whole = self.model_dump(exclude={"quarantined"}).values()
+        least = min([*whole, *self.quarantined.values()])
+        return self.events == applied + out + self.duplicate + self.tombstones and least >= 0
 
 
 class Statement(BaseModel):

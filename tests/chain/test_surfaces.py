@@ -8,9 +8,12 @@ import subprocess
 import sys
 
 import psycopg
+import pytest
+from chain_support import eventually
 from running_shop import Shop
 
 from headrace.results import ConstraintResult
+from headrace.spec import load_project
 
 HOURS = "dws.gmv_hour"
 DAGSTER = {"dagster-code", "dagster-webserver", "dagster-daemon"}
@@ -82,6 +85,72 @@ def test_the_server_checks_constraints(shop: Shop) -> None:
         assert expected["n"] > 0
     finally:
         shop.client.run(f"DROP MATERIALIZED TABLE {table}")
+
+
+@pytest.mark.long
+def test_what_is_in_quarantine_comes_in_once_the_rule_is_mended(shop: Shop) -> None:
+    """A table over the stream of its source, and one that is derived."""
+
+    def declare(limit: int) -> None:
+        rule = f"CONSTRAINT cheap EXPECT (price < {limit}) ON VIOLATION QUARANTINE"
+        fresh = "FRESHNESS = INTERVAL '10' SECOND AS SELECT"
+        tables = (
+            f"stg.offered ({rule}) {fresh} * FROM shop.public.products",
+            f"dws.offered (PRIMARY KEY (product_id), {rule}) {fresh} product_id, price FROM stg.products",
+        )
+        for table in tables:
+            shop.client.run(f"CREATE OR ALTER MATERIALIZED TABLE {table}")
+        shop.project = load_project(shop.settings.project)
+
+    def both_sides(table: str) -> tuple[list[int], list[int]]:
+        layer, name = table.split(".")
+        held = shop.client.query(f"SELECT product_id FROM {table}")
+        aside = shop.client.query(f"SELECT product_id FROM {layer}.`{name}$quarantine`")
+        return sorted(held["product_id"].to_pylist()), sorted(aside["product_id"].to_pylist())
+
+    def expected(limit: int) -> tuple[list[int], list[int]]:
+        with psycopg.connect(shop.dsn) as source:
+            prices = dict(source.execute("SELECT product_id, price FROM products").fetchall())
+        cheap = sorted(key for key, price in prices.items() if price < limit)
+        return cheap, sorted(prices.keys() - set(cheap))
+
+    def agree(limit: int) -> None:
+        for table in ("stg.offered", "dws.offered"):
+            eventually(table, lambda t=table: both_sides(t) == expected(limit))
+
+    with psycopg.connect(shop.dsn, autocommit=True) as source:
+        [(middle, first)] = source.execute(
+            "SELECT ceil(percentile_cont(0.5) WITHIN GROUP (ORDER BY price))::int, min(product_id) "
+            "FROM products"
+        ).fetchall()
+        try:
+            declare(middle)
+            shop.wait_running()
+            agree(middle)
+            assert all(expected(middle))
+            aside = json.loads(command(shop, "quarantine", "stg.offered", "--json").stdout)
+            assert {row["product_id"]: row["_constraints"] for row in aside} == {
+                key: ["cheap"] for key in expected(middle)[1]
+            }
+            source.execute("UPDATE products SET price = price + 100000 WHERE product_id = %s", (first,))
+            agree(middle)
+            assert first in expected(middle)[1]
+            declare(1_000_000)
+            agree(1_000_000)
+            assert not expected(1_000_000)[1]
+        finally:
+            source.execute("UPDATE products SET price = price - 100000 WHERE product_id = %s", (first,))
+        agree(1_000_000)
+    shop.verify("stg.offered", "dws.offered")
+    for name in shop.project.tables:
+        account = shop.client.run(f"SHOW ACCOUNTING {name}").result
+        assert account["balanced"], account
+    status = shop.status()
+    assert status["dws.offered"].quarantined_by == {"cheap": 0}
+    assert status["stg.offered"].accounting["quarantined cheap"] >= 1
+    lines = json.loads(command(shop, "explain", "dws.offered", "--history", "--json").stdout)["accounts"]
+    assert [line["mode"] for line in lines].count("backfill") == 1
+    assert lines[0]["reads"] == {"stg.products": 2} and lines[0]["updated"] == 1
 
 
 def test_spark_connect_reads_the_live_rows(shop: Shop) -> None:

@@ -17,6 +17,7 @@ from orders_chain import HOURS, LAYERS, RANGE, nine_orders
 from headrace.catalog import Catalog
 from headrace.declared import deployed_tables
 from headrace.engine.compaction.compaction import compact
+from headrace.engine.proof.quarantine import Quarantine
 from headrace.engine.statements import assemble as assembling
 from headrace.engine.statements.apply import Apply, plan
 from headrace.engine.statements.assemble import assemble
@@ -285,6 +286,40 @@ def test_a_comment_in_a_query_is_no_change(applying: Applying) -> None:
     assert applying.apply({"dws/by_user": text}).tables == []
     applying.warehouse.step()
     assert {str(t.name): t.store.version for t in applying.warehouse.registry} == before
+
+
+def test_what_was_in_quarantine_comes_in_once_the_rule_is_mended(applying: Applying) -> None:
+    """By the batch that `apply` runs, and by the stream from then on; so in the tables that read it."""
+    warehouse = applying.warehouse
+    quarantine = Quarantine(warehouse.sessions, warehouse.registry, cast("Any", None))
+
+    def ruled(limit: int) -> dict[str, str | None]:
+        rule = f"order_id), CONSTRAINT small EXPECT (amount < {limit}) ON VIOLATION QUARANTINE)"
+        return {"dwd/paid": LAYERS["dwd/paid"].replace("order_id))", rule, 1)}
+
+    def aside() -> list[int]:
+        return sorted(quarantine.rows(warehouse.table(PAID)).column("order_id").to_pylist())
+
+    def held() -> list[int]:
+        return [row[0] for row in warehouse.rows(PAID)]
+
+    assert changes_of(applying.apply(ruled(5))) == {PAID: ("LOGIC", False)}
+    warehouse.advance()
+    assert (held(), aside()) == ([1, 2, 3, 4], [5, 6, 7, 8, 9])
+    for key, amount in ((20, "7.00"), (21, "2.00"), (22, "9.50")):
+        warehouse.source.put("orders", order_id=key, user_id=1, amount=amount, hour=HOURS[0])
+    warehouse.step()
+    assert (held(), aside()) == ([1, 2, 21, 3, 4], [5, 6, 7, 8, 9, 20, 22])
+    result = applying.apply(ruled(9))
+    assert changes_of(result) == {PAID: ("LOGIC", False)}
+    assert result.tables[0].refreshed is not None and result.tables[0].refreshed.inserted == 5
+    warehouse.advance()
+    assert (held(), aside()) == ([1, 2, 20, 21, 3, 4, 5, 6, 7, 8], [9, 22])
+    warehouse.source.put("orders", order_id=23, user_id=1, amount="8.00", hour=HOURS[0])
+    warehouse.source.put("orders", order_id=9, user_id=1, amount="0.50", hour=HOURS[0])  # the data is mended
+    warehouse.step()
+    assert (held(), aside()) == ([1, 2, 20, 21, 23, 3, 4, 5, 6, 7, 8, 9], [22])
+    warehouse.assert_parity()
 
 
 def test_a_constraint_that_keeps_rows_computes_nothing_again(applying: Applying) -> None:

@@ -102,7 +102,7 @@ def test_the_commit_says_all_and_other_engines_read_the_snapshot(
     store = shop.table("stg.odd").store
     commit = store.commit
     assert (commit.version, commit.loaded, commit.rows, commit.kinds) == (1, 1, 5, {"+I": 5})
-    assert commit.accounting["events"] == 7 and commit.accounting["unchanged"] == 2
+    assert commit.accounting["events"] == 7 and commit.accounting["filtered"] == 2
     assert commit.offsets == {"shop.public.odd": {0: 0}}
     assert commit.high == f"{0:04X}{899:016X}"
     assert store.pin.compacted == 1 and not store.cold

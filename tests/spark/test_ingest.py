@@ -146,7 +146,7 @@ def test_broken_messages_become_dead_letters_and_the_rest_goes_on(shop: Harness)
     assert [x["offset"] for x in letters] == [1, 2, 3]
     assert "not JSON" in letters[0]["reason"]
     assert shop.dead_letters.count("stg.orders") == 3
-    assert shop.table("stg.orders").store.commit.accounting["quarantined"] == 3
+    assert shop.table("stg.orders").store.commit.accounting["dead_letters"] == 3
 
 
 def test_an_unreadable_decimal_is_refused_by_name(shop: Harness) -> None:

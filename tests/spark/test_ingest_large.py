@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from feeding import feed_large, messages
-from harness import SOURCES, Captured, Harness
+from harness import SOURCES, Captured, Harness, Source
 
 from headrace.engine.ingest.arrow import ingest_local, local_query
 from headrace.engine.ingest.spark import Loaded
@@ -151,6 +151,62 @@ def test_large_batches_equal_small_ones(harness: Callable[..., Harness], seed: i
                 assert table.store.head().read().column(SEQUENCE).null_count == 0
 
 
+USERS = "CREATE MATERIALIZED TABLE stg.users {}FRESHNESS = DOWNSTREAM AS SELECT * FROM shop.public.users{}"
+LEAVING_OUT = {
+    "a filter": (USERS.format("", " WHERE city >= 'M'"), {""}),
+    "constraints": (
+        USERS.format(
+            "(CONSTRAINT known EXPECT (user_id < 7) ON VIOLATION QUARANTINE, "
+            "CONSTRAINT late EXPECT (city >= 'M') ON VIOLATION QUARANTINE, "
+            "CONSTRAINT short EXPECT (length(city) < 6) ON VIOLATION DROP ROW) ",
+            " WHERE city <> 'Xi'",
+        ),
+        {"known", "late", ""},
+    ),
+}
+
+
+@pytest.mark.parametrize("by", list(LEAVING_OUT))
+def test_rows_that_are_left_out_are_told_apart_alike(harness: Callable[..., Harness], by: str) -> None:
+    """A filtered row, one in quarantine, one that leaves the table: alike in all three places."""
+    text, reasons = LEAVING_OUT[by]
+    feeds = [feed_small, feed_large, *([feed_arrow] if by == "a filter" else [])]
+    warehouses = [harness({"stg/users": text}, sources=TABLES) for _ in feeds]
+    source, chance = warehouses[0].source, random.Random(7)
+    seen: dict[str, int] = {}
+    for step in range(4):
+        for _ in range(14):
+            key = chance.randint(1, 9)
+            if key in source.rows["users"] and chance.random() < 0.3:
+                source.delete("users", key)
+            else:
+                source.put("users", user_id=key, city=chance.choice(["Oslo", "Xi", "Lima", "Stockholm"]))
+        events = source.take()
+        held = {row[0] for row in warehouses[0].rows("stg.users")}
+        for warehouse, feed in zip(warehouses, feeds, strict=True):
+            feed(warehouse, warehouse.table("stg.users"), events)
+        accounts = [w.table("stg.users").store.commit.accounting for w in warehouses]
+        assert accounts[1:] == accounts[:-1], step
+        rows = [w.rows("stg.users") for w in warehouses]
+        assert rows[1:] == rows[:-1], step
+        touched = {json.loads(e.key or "")["user_id"] for e in events}
+        out = [k for k in touched - held if k in source.rows["users"]]
+        out = [k for k in out if k not in {row[0] for row in rows[0]}]
+        left = {"": accounts[0]["filtered"], **accounts[0]["quarantined"]}
+        assert sum(left.values()) == len(out), step
+        for reason, n in left.items():
+            seen[reason] = seen.get(reason, 0) + n
+        assert left.get("known", 0) == sum(
+            by == "constraints" and key >= 7 for key in out if _passes(source, key)
+        )
+    assert seen.keys() == set(reasons) and all(seen.values())
+
+
+def _passes(source: Source, key: int) -> bool:
+    """The query's own filter, not its constraints."""
+    return bool(source.rows["users"][key]["city"] != "Xi")
+
+
 @pytest.mark.parametrize("fault", ["value", "after", "unsent", "position"])
 def test_arrow_leaves_what_it_does_not_read_to_spark(harness: Callable[..., Harness], fault: str) -> None:
     warehouse = harness({}, sources=TABLES)
@@ -179,7 +235,7 @@ def test_faults_are_put_aside_and_tombstones_counted(harness: Callable[..., Harn
     feed_large(warehouse, table, [events[0], broken, *events[2:], buried])
     assert [row[0] for row in state(table)["rows"]] == [1]
     account = table.store.commit.accounting
-    assert (account["events"], account["quarantined"], account["tombstones"]) == (5, 1, 1)
+    assert (account["events"], account["dead_letters"], account["tombstones"]) == (5, 1, 1)
     assert [row["offset"] for row in warehouse.dead_letters.rows()] == [1]
 
 

@@ -26,6 +26,7 @@ from headrace.cli.table.dead_letters.list import dead_letters_list
 from headrace.cli.table.dead_letters.replay import dead_letters_replay
 from headrace.cli.table.dead_letters.show import dead_letters_show
 from headrace.cli.table.explain import explain
+from headrace.cli.table.quarantine import quarantine
 from headrace.cli.table.readers import readers
 from headrace.cli.table.refresh import refresh
 from headrace.cli.table.resume import resume
@@ -85,6 +86,7 @@ for command in (
     suspend,
     resume,
     check,
+    quarantine,
     rewind,
     resync,
     init,

@@ -32,6 +32,7 @@ from headrace.results import (
     ResyncResult,
     RewindResult,
     Start,
+    TableAccount,
     TableStatus,
     WorkflowStatus,
 )
@@ -101,6 +102,8 @@ class WarehouseApi(Protocol):
     def readers(self, table: str | None = None) -> list[dict[str, Any]]: ...
     def drop_reader(self, reader: str, table: str, /) -> None: ...
     def dead_letters(self, table: str | None = None, *, settled: bool = False) -> list[dict[str, Any]]: ...
+    def accounting(self, table: str) -> TableAccount: ...
+    def quarantine(self, table: str, *, progress: Progress) -> pa.Table: ...
     def replay_dead_letters(
         self, table: str, at: tuple[tuple[int, int], ...], /, *, progress: Progress
     ) -> DeadLettersResult: ...
@@ -137,6 +140,14 @@ def _drop_reader(warehouse: WarehouseApi, statement: s.DropReader, progress: Pro
 
 def _show_dead_letters(warehouse: WarehouseApi, statement: s.ShowDeadLetters, progress: Progress) -> Any:
     return warehouse.dead_letters(statement.table, settled=statement.settled)
+
+
+def _show_quarantine(warehouse: WarehouseApi, statement: s.ShowQuarantine, progress: Progress) -> Outcome:
+    return Outcome(rows=warehouse.quarantine(statement.table, progress=progress))
+
+
+def _show_accounting(warehouse: WarehouseApi, statement: s.ShowAccounting, progress: Progress) -> Any:
+    return warehouse.accounting(statement.table)
 
 
 def _replay(warehouse: WarehouseApi, statement: s.ReplayDeadLetters, progress: Progress) -> Any:
@@ -295,6 +306,8 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.Apply: Handler("jobs", _apply),
     s.Rewind: Handler("jobs", _rewind),
     s.Resync: Handler("jobs", _resync),
+    s.ShowAccounting: Handler("reads", _show_accounting),
+    s.ShowQuarantine: Handler("jobs", _show_quarantine),
     s.ReplayDeadLetters: Handler("jobs", _replay),
     s.DropDeadLetters: Handler("jobs", _drop_letters),
     s.LoadSource: Handler("jobs", _load),

@@ -36,8 +36,10 @@ from headrace.gateway.statements import (
     Rollback,
     Select,
     SetImmutable,
+    ShowAccounting,
     ShowDeadLetters,
     ShowPartitions,
+    ShowQuarantine,
     ShowReaders,
     ShowTables,
     ShowWorkflows,
@@ -107,7 +109,12 @@ class _Parser:
         return branches[word]()
 
     def _show(self) -> ParsedStatement:
-        match self.cursor.keyword(("MATERIALIZED", "DEAD", "ALL", "READERS", "PARTITIONS", "WORKFLOWS")):
+        one = ("PARTITIONS", "QUARANTINE", "ACCOUNTING")
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "ALL", "READERS", *one, "WORKFLOWS")):
+            case "ACCOUNTING":
+                return ShowAccounting(self._table())
+            case "QUARANTINE":
+                return ShowQuarantine(self._table())
             case "PARTITIONS":
                 return ShowPartitions(self._table())
             case "WORKFLOWS":

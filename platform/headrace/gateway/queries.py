@@ -11,6 +11,7 @@ from sqlglot.errors import SqlglotError
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor, error_at
+from headrace.spec.model import QUARANTINE
 
 # They run Java code of the caller's choice inside the server.
 _JAVA = frozenset({"java_method", "reflect", "try_reflect"})
@@ -87,7 +88,7 @@ class _Check:
         if len(parts) == 1 and parts[0].lower() in _visible(table):
             return
         name = ".".join(parts).lower()
-        if len(parts) == 2 and name in tables:
+        if len(parts) == 2 and name.removesuffix(QUARANTINE) in tables:
             return
         if any("/" in part or ":" in part for part in parts):
             self._refuse(table, f"`{name}` is a path, not a table", _PATH_HINT)

@@ -36,6 +36,20 @@ class ShowDeadLetters:
 
 
 @dataclass(frozen=True)
+class ShowQuarantine:
+    """The rows that QUARANTINE constraints keep out of a table."""
+
+    table: str
+
+
+@dataclass(frozen=True)
+class ShowAccounting:
+    """Whether rows and events of a table add up."""
+
+    table: str
+
+
+@dataclass(frozen=True)
 class ReplayDeadLetters:
     """Apply open dead letters of a stg table, where each would have been.
 
@@ -226,6 +240,8 @@ ParsedStatement = (
     | ShowTables
     | ShowPartitions
     | ShowDeadLetters
+    | ShowQuarantine
+    | ShowAccounting
     | ReplayDeadLetters
     | DropDeadLetters
     | ShowReaders

@@ -1,4 +1,4 @@
-"""Asset checks: parity with batch and source, constraints, and Great Expectations suites."""
+"""Asset checks: parity with batch and source, accounting, constraints, and Great Expectations suites."""
 
 # No `from __future__ import annotations`: Dagster compares the context's annotation with its classes.
 
@@ -13,19 +13,21 @@ from headrace.orchestration import statements
 from headrace.orchestration.assets import labels_of
 from headrace.orchestration.gateway import GatewayResource, run_statement
 from headrace.quality.suites import Severity, Suite
-from headrace.results import ConstraintResult, DifferingRow, ParityResult
+from headrace.results import ConstraintResult, DifferingRow, ParityResult, TableAccount
 from headrace.spec.model import TableSpec, Violation
 
 PARITY = {"batch": "parity", "source": "source_parity"}
+ACCOUNTING = "accounting"
 
-Result = TypeVar("Result", ParityResult, ConstraintResult)
+Result = TypeVar("Result", ParityResult, ConstraintResult, TableAccount)
 
 _PARITY_RESULTS = TypeAdapter(list[ParityResult])
 _CONSTRAINT_RESULTS = TypeAdapter(list[ConstraintResult])
 
 
 def checks_of(spec: TableSpec, key: dg.AssetKey, suite: Suite | None) -> list[dg.AssetChecksDefinition]:
-    """Every check of a table: one step proves parity, one evaluates constraints and expectations together."""
+    """Every check of a table: one step proves parity and that its rows add up, one evaluates constraints and
+    expectations together."""
     rules = [*_constraint_specs(spec, key), *_expectation_specs(suite, key)]
     return [_parity(spec, key), *([_rules(spec, rules)] if rules else [])]
 
@@ -38,14 +40,26 @@ def _parity(spec: TableSpec, key: dg.AssetKey) -> dg.AssetChecksDefinition:
         text = f"The table equals {spec.source} at a known position of the source, as multisets."
         checked = dg.AssetCheckSpec(PARITY["source"], asset=key, description=text)
 
-    @dg.multi_asset_check(name=f"verify_{spec.name.layer}_{spec.name.table}", specs=[checked])
+    text = "Rows and events add up: over all commits, one by one, and in the snapshot's files."
+    specs = [checked, dg.AssetCheckSpec(ACCOUNTING, asset=key, description=text)]
+
+    @dg.multi_asset_check(name=f"verify_{spec.name.layer}_{spec.name.table}", specs=specs, can_subset=True)
     def verify(
         context: dg.AssetCheckExecutionContext, gateway: GatewayResource
     ) -> Iterable[dg.AssetCheckResult]:
+        selected = {k.name for k in context.selected_asset_check_keys}
+        compared: dict[str, ParityResult] = {}
+        accounts: dict[str, TableAccount] = {}
         with gateway.client() as client:
-            statement = run_statement(client, statements.verify(spec, labels_of(context)), context.log)
-        results = {PARITY[r.against]: r for r in _PARITY_RESULTS.validate_python(statement.result)}
-        yield from _selected(context, results, _parity_result)
+            if selected & set(PARITY.values()):
+                statement = run_statement(client, statements.verify(spec, labels_of(context)), context.log)
+                compared = {PARITY[r.against]: r for r in _PARITY_RESULTS.validate_python(statement.result)}
+            if ACCOUNTING in selected:
+                statement = run_statement(client, statements.accounting(spec), context.log)
+                accounts = {ACCOUNTING: TableAccount.model_validate(statement.result)}
+        asked = sorted(context.selected_asset_check_keys)
+        yield from _results([k for k in asked if k.name != ACCOUNTING], compared, _parity_result)
+        yield from _results([k for k in asked if k.name == ACCOUNTING], accounts, _account_result)
 
     return verify
 
@@ -65,7 +79,8 @@ def _rules(spec: TableSpec, specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetCheck
                     f"`{spec.name}`: {result.constraint} fails on {result.violations} of {result.rows} rows"
                 )
                 raise dg.Failure(text, allow_retries=False)
-        yield from _selected(context, {r.constraint: r for r in results}, _rule_result)
+        asked = sorted(context.selected_asset_check_keys)
+        yield from _results(asked, {r.constraint: r for r in results}, _rule_result)
 
     return check
 
@@ -91,13 +106,13 @@ def _expectation_specs(suite: Suite | None, key: dg.AssetKey) -> Iterator[dg.Ass
         )
 
 
-def _selected(
-    context: dg.AssetCheckExecutionContext,
+def _results(
+    asked: Iterable[dg.AssetCheckKey],
     results: Mapping[str, Result],
     convert: Callable[[Result, dg.AssetCheckKey], dg.AssetCheckResult],
 ) -> Iterator[dg.AssetCheckResult]:
-    """The results of the checks that this run is for. A check without a result fails: silence is no proof."""
-    for key in sorted(context.selected_asset_check_keys):
+    """The results of the checks that are asked for. One without a result fails: silence is no proof."""
+    for key in asked:
         if (result := results.get(key.name)) is not None:
             yield convert(result, key)
         else:
@@ -129,6 +144,19 @@ def _parity_result(result: ParityResult, key: dg.AssetCheckKey) -> dg.AssetCheck
         check_name=key.name,
         description=result.error or ("equal" if result.equal else differs),
         metadata=metadata,
+    )
+
+
+def _account_result(result: TableAccount, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
+    metadata: dict[str, Any] = {"rows": result.rows, "version": result.version, "commits": result.commits}
+    if result.snapshot_rows is not None:
+        metadata["snapshot_rows"] = result.snapshot_rows
+    return dg.AssetCheckResult(
+        passed=result.balanced,
+        asset_key=key.asset_key,
+        check_name=key.name,
+        description="; ".join(result.problems) or "rows and events add up",
+        metadata={**metadata, **{f"total: {name}": n for name, n in result.totals.items()}},
     )
 
 

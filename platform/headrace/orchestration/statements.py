@@ -24,6 +24,10 @@ def check(spec: TableSpec, labels: LabelRange | None = None) -> str:
     return f"CHECK {spec.name}{_partition(spec, labels)}"
 
 
+def accounting(spec: TableSpec) -> str:
+    return f"SHOW ACCOUNTING {spec.name}"
+
+
 def rows_by_label(spec: TableSpec, labels: LabelRange | None = None) -> str:
     """Rows of each partition as columns `label` and `n`."""
     column = spec.partition_column

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
 LAYERS = ("stg", "dwd", "dws")
 
+QUARANTINE = "$quarantine"
+"""After a table's name: its quarantine, as a table that a SELECT reads."""
+
 
 class RefreshMode(StrEnum):
     CONTINUOUS = "CONTINUOUS"
@@ -161,6 +164,7 @@ class TableSpec:
     immutable_before: str | None = None  # label of IMMUTABLE WHERE (column < label)
     completion: Completion = field(default_factory=Completion)  # when a partition is complete, and what then
     schema_change: SchemaChangeBehavior | None = None  # None: the project's
+    quarantine_limit: int | None = None  # rows in quarantine beyond which the table is not well
     freshness_origin: str = field(default="its layer file", compare=False)  # who says it, in words
 
     def locate(self, offset: int) -> Location:

@@ -75,6 +75,7 @@ def read_table(source: SourceText) -> TableSpec:
         immutable_before=header.immutable_before.value if header.immutable_before else None,
         completion=header.options.completion,
         schema_change=header.options.schema_change,
+        quarantine_limit=header.options.quarantine_limit,
     )
     _check_immutable(source, header, spec)
     return spec

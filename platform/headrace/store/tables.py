@@ -27,10 +27,10 @@ from headrace.store.live.key_joins import anti_join, semi_join
 from headrace.store.live.lookup import SnapshotIndex
 from headrace.store.live.tail import Tail
 from headrace.store.recent import Recent
+from headrace.store.record.account import counted
 from headrace.store.record.commits import Commit, latest, records
 from headrace.store.record.watermark import Watermark
 from headrace.store.schema import (
-    DELETE,
     INSERT,
     KIND,
     STREAM,
@@ -238,7 +238,7 @@ class StoredTable:
             snapshot: record of the snapshot's commit.
         """
         inserted = rows.append_column(KIND, pa.array([INSERT] * rows.num_rows, pa.string()))
-        commit = replace(commit, rows=rows.num_rows, kinds={INSERT: rows.num_rows})
+        commit = counted(self._commit, commit, {INSERT: rows.num_rows})
         self.changelog.append(inserted, commit, origin=STREAM, tombstones=tombstones)
         self.deletes.forget()
         self._made(commit)
@@ -252,8 +252,7 @@ class StoredTable:
         Args:
             snapshot: record of the snapshot's commit.
         """
-        rows = sum(part.rows for part in parts)
-        commit = replace(commit, rows=rows, kinds={INSERT: rows})
+        commit = counted(self._commit, commit, {INSERT: sum(part.rows for part in parts)})
         with self.compacting:
             self.changelog.add([part.changelog for part in parts], commit)
             self.deletes.forget()
@@ -262,10 +261,10 @@ class StoredTable:
             self.adopt(self.snapshot.newest())
 
     def _counted(self, commit: Commit, kinds: Mapping[str, int], miscounted: int = 0) -> Commit:
-        rows = self._commit.rows + miscounted + kinds.get(INSERT, 0) - kinds.get(DELETE, 0)
         rewinds = commit.rewinds or self._commit.rewinds
         time = commit.watermark_ms if commit.mode == "rewind" else self.watermark.newest
-        return replace(commit, rows=rows, kinds=dict(kinds), rewinds=rewinds, watermark_ms=time)
+        commit = counted(self._commit, commit, kinds, miscounted)
+        return replace(commit, rewinds=rewinds, watermark_ms=time)
 
     def _follow_rewind(self, commit: Commit) -> None:
         self.changelog.rewinds = commit.rewinds

@@ -26,6 +26,7 @@ from headrace.results import (
     CascadeResult,
     CascadeTable,
     ChangePage,
+    CommitAccount,
     ConstraintResult,
     DeadLettersResult,
     Explanation,
@@ -40,6 +41,7 @@ from headrace.results import (
     RewoundTable,
     Start,
     State,
+    TableAccount,
     TableStatus,
     WorkflowStatus,
 )
@@ -96,6 +98,19 @@ class FakeWarehouse:
     parity: list[ParityResult] = field(default_factory=list)
     constraints: list[ConstraintResult] = field(default_factory=list)
     letters: list[dict[str, Any]] = field(default_factory=list)
+    accounts: list[CommitAccount] = field(default_factory=list)
+    account: TableAccount = field(
+        default_factory=lambda: TableAccount(
+            table="",
+            version=8,
+            rows=2,
+            totals={"since": 0, "began": 0, "inserted": 2},
+            commits=8,
+            snapshot_version=7,
+            snapshot_rows=2,
+            balanced=True,
+        )
+    )
     on_select: Callable[[str], pa.Table] | None = None
     on_start: Callable[[], None] = lambda: None
     stopped: bool = False
@@ -153,6 +168,7 @@ class FakeWarehouse:
             ]
             if history
             else [],
+            accounts=self.accounts if history else [],
         )
 
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
@@ -337,6 +353,14 @@ class FakeWarehouse:
     def dead_letters(self, table: str | None = None, *, settled: bool = False) -> list[dict[str, Any]]:
         found = [letter for letter in self.letters if table in (None, letter["table"])]
         return [letter for letter in found if settled or letter.get("outcome") is None]
+
+    def accounting(self, table: str) -> TableAccount:
+        self.calls.append(("accounting", table))
+        return self.account.model_copy(update={"table": table})
+
+    def quarantine(self, table: str, *, progress: Progress) -> pa.Table:
+        self.calls.append(("quarantine", table))
+        return self.rows
 
     def replay_dead_letters(
         self, table: str, at: tuple[tuple[int, int], ...], /, *, progress: Progress

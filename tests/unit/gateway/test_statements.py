@@ -23,6 +23,9 @@ DAY = LabelRange("2024010100", "2024010123")
         ("SHOW PARTITIONS dws.user_hour", s.ShowPartitions("dws.user_hour")),
         ("SHOW DEAD LETTERS", s.ShowDeadLetters(None)),
         ("SHOW DEAD LETTERS stg.users", s.ShowDeadLetters("stg.users")),
+        ("SHOW QUARANTINE dws.user_hour", s.ShowQuarantine("dws.user_hour")),
+        ("SHOW ACCOUNTING stg.users", s.ShowAccounting("stg.users")),
+        ("SELECT 1 FROM dws.`user_hour$quarantine`", s.Select("SELECT 1 FROM dws.`user_hour$quarantine`")),
         ("SHOW ALL DEAD LETTERS stg.users", s.ShowDeadLetters("stg.users", settled=True)),
         ("ALTER MATERIALIZED TABLE stg.users REPLAY DEAD LETTERS", s.ReplayDeadLetters("stg.users")),
         (
@@ -332,6 +335,7 @@ def test_select_is_passed_on_as_it_is(sql: str) -> None:
         ),
         ("SELECT * FROM shop.public.orders", (1, 15), "no table `shop.public.orders`"),
         ("SELECT * FROM `dws.user_hour`", (1, 15), "no table"),
+        ("SELECT * FROM dws.`user_hour$files`", (1, 15), r"no table `dws.user_hour\$files`"),
         ("SELECT * FROM delta.`/etc/x`", (1, 15), "is a path, not a table"),
         ("SELECT * FROM csv.`s3://bucket/x`", (1, 15), "is a path, not a table"),
         ("SELECT (SELECT max(a) FROM parquet.`/x`)", (1, 28), "is a path"),

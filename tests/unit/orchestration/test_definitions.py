@@ -25,13 +25,13 @@ GRAPH = """\
 shop/public/orders [source] <- -
 shop/public/users [source] <- -
 shop/public/visits [source] <- -
-stg/orders [stg] hourly <- shop/public/orders | source_parity
-stg/users [stg] <- shop/public/users | source_parity
-stg/visits [stg] hourly <- shop/public/visits | source_parity
-dwd/orders [dwd] hourly <- stg/orders stg/users stg/visits(all) | named parity
-dws/user_hour [dws] hourly <- dwd/orders | counted parity plausible
-dws/user_total [dws] <- dwd/orders | parity
-dws/user_day [dws] daily <- dws/user_hour | parity
+stg/orders [stg] hourly <- shop/public/orders | accounting source_parity
+stg/users [stg] <- shop/public/users | accounting source_parity
+stg/visits [stg] hourly <- shop/public/visits | accounting source_parity
+dwd/orders [dwd] hourly <- stg/orders stg/users stg/visits(all) | accounting named parity
+dws/user_hour [dws] hourly <- dwd/orders | accounting counted parity plausible
+dws/user_total [dws] <- dwd/orders | accounting parity
+dws/user_day [dws] daily <- dws/user_hour | accounting parity
 """
 
 
@@ -73,7 +73,9 @@ def test_a_new_file_is_a_new_asset(project: Path) -> None:
         "CREATE MATERIALIZED TABLE dws.users (PRIMARY KEY (user_id)) FRESHNESS = INTERVAL '1' HOUR AS\n"
         "SELECT user_id FROM stg.users"
     )
-    assert "dws/users [dws] <- stg/users | parity" in describe(graph_of(build_definitions(project)))
+    assert "dws/users [dws] <- stg/users | accounting parity" in describe(
+        graph_of(build_definitions(project))
+    )
 
 
 def test_what_an_asset_shows(project: Path) -> None:

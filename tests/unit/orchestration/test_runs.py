@@ -210,6 +210,22 @@ def test_a_missing_result_is_a_failed_check(
     assert not check(defs, instance, USER_HOUR, "parity")["parity"].passed
 
 
+def test_the_accounting_check_tells_what_does_not_add_up(
+    defs: dg.Definitions, gateway: FakeGateway, instance: dg.DagsterInstance
+) -> None:
+    account = {"table": "dws.user_hour", "version": 8, "rows": 9, "commits": 8, "snapshot_version": 7}
+    account |= {"totals": {"since": 0, "began": 0, "inserted": 9}, "snapshot_rows": 8, "balanced": False}
+    gateway.results["SHOW ACCOUNTING"] = {**account, "problems": ["version 7 has 9 rows, its files 8"]}
+    gateway.results["VERIFY"] = [parity()]
+    evaluation = check(defs, instance, USER_HOUR, "accounting")["accounting"]
+    assert not evaluation.passed and evaluation.description == "version 7 has 9 rows, its files 8"
+    assert evaluation.metadata["total: inserted"].value == 9
+    assert gateway.submitted == ["SHOW ACCOUNTING dws.user_hour"]
+    gateway.results["SHOW ACCOUNTING"] = {**account, "balanced": True}
+    found = check(defs, instance, USER_HOUR, "accounting", "parity")
+    assert {name: e.passed for name, e in found.items()} == {"accounting": True, "parity": True}
+
+
 def test_constraints_and_expectations_are_one_statement(
     defs: dg.Definitions, gateway: FakeGateway, instance: dg.DagsterInstance
 ) -> None:

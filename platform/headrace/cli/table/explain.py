@@ -15,7 +15,10 @@ def explain(
     table: Table,
     history: Annotated[
         bool,
-        typer.Option("--history", help="Past refreshes: what ran, why, what was expected, what it took."),
+        typer.Option(
+            "--history",
+            help="Past refreshes: what ran, why, what was expected, what it took; and what each commit did.",
+        ),
     ] = False,
     project: Project = None,
     as_json: Json = False,
@@ -59,6 +62,8 @@ def explain(
         print(f"  decided   {d['at'][:19]} {d['what']} {d['was']} → {d['became']}: {d['why']}")
     if history:
         _show_history(found["history"])
+        if found["accounts"]:
+            _show_accounts(found["accounts"])
 
 
 def _show_history(decisions: list[dict[str, Any]]) -> None:
@@ -80,3 +85,32 @@ def _show_history(decisions: list[dict[str, Any]]) -> None:
             for d in decisions
         ],
     )
+
+
+def _show_accounts(accounts: list[dict[str, Any]]) -> None:
+    print()
+    print_columns(
+        ("version", "mode", "rows before", "inserted", "updated", "deleted", "rows after", "read"),
+        [
+            (
+                a["version"],
+                a["mode"],
+                a["before"] + a["miscounted"],
+                a["inserted"],
+                a["updated"],
+                a["deleted"],
+                a["after"],
+                _read(a),
+            )
+            for a in accounts
+        ],
+    )
+
+
+def _read(account: dict[str, Any]) -> str:
+    """Change rows of a derived table's upstreams, or what became of a stg table's events."""
+    events = account["events"]
+    numbers = {k: n for k, n in events.items() if n and k not in ("inserted", "updated", "deleted")}
+    parts = [f"{name} {n}" for name, n in {**account["reads"], **numbers}.items() if not isinstance(n, dict)]
+    parts += [f"quarantined by {rule} {n}" for rule, n in (numbers.get("quarantined") or {}).items()]
+    return ", ".join(parts)

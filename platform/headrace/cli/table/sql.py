@@ -30,7 +30,7 @@ def sql(
     | AS <query> | ROLLBACK | REWIND TO {VERSION n | TIMESTAMP '…'} [CASCADE] [DRY RUN]
     | RESYNC [DRY RUN]};
     VERIFY [T, …] [PARTITION (…)] [WITHOUT SOURCE] [REPAIR]; CHECK T [PARTITION (…)];
-    CHANGES T [FROM VERSION n]; SHOW DEAD LETTERS [T].
+    CHANGES T [FROM VERSION n]; SHOW DEAD LETTERS [T]; SHOW QUARANTINE T.
     """
     with open_client(project) as client:
         finished = progress.run(client, statement)

@@ -176,7 +176,9 @@ def _apply(
         changes = _marked(diff(old, new, schema, table=str(table.name)), schema.key, every)
         counts = count_kinds(changes)
         buried = anti_join(gone, schema.key, old)
-    accounting = account(summary, counts, keys=summary["keys"], live=summary["valid"])
+    left = every.num_rows - gone.num_rows - new.num_rows  # of these some were in the table
+    left -= counts.get(DELETE, 0) - (gone.num_rows - buried.num_rows)
+    accounting = account(summary, counts, keys=summary["keys"], live=summary["valid"], left_out={"": left})
     commit = next_commit(table, summary, accounting, offsets=offsets, run_id=run_id, batch=batch)
     if changes is None:
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)

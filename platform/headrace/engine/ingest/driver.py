@@ -5,7 +5,8 @@ Source rows become table rows through the table's own SQL, like any other upstre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +186,7 @@ def _changes(spark: SparkSession, table: StgTable, found: _Batch, doubtful: Doub
         letters += [_letter(table, event, reason) for event, reason in refused]
         gone = {(e.partition, e.offset) for e, _ in refused}
         events = [e for e in events if (e.partition, e.offset) not in gone]
-    found.accounting.quarantined = len(letters)
+    found.accounting.dead_letters = len(letters)
     changes, tombstones = _net_rows(table, nets, images, found.accounting)
     return _Applied(changes, tombstones, letters)
 
@@ -239,7 +240,8 @@ def _net_rows(
     after = _with_sequence(after, schema.key, sequences)
     changes = diff(before, after, schema, table=str(table.name))
     changes = _sequence_deletes(changes, schema.key, sequences)
-    _account(accounting, changes, schema.key, set(sequences))
+    coming = {key for key, n in zip(keys, nets, strict=True) if n.after is not None}
+    _account(accounting, changes, schema.key, set(sequences), coming, images)
     arrow = arrow_schema(schema.stored)
     tombstones = pa.schema([arrow.field(c) for c in (*schema.key, SEQUENCE)])
     rows = [dict(zip(tombstones.names, values, strict=True)) for values in buried]
@@ -304,10 +306,24 @@ def _sequence_deletes(changes: pa.Table, key: tuple[str, ...], sequences: dict[A
 
 
 def _account(
-    accounting: Accounting, changes: pa.Table, key: tuple[str, ...], applied: set[tuple[Any, ...]]
+    accounting: Accounting,
+    changes: pa.Table,
+    key: tuple[str, ...],
+    applied: KeySet,
+    coming: Collection[tuple[Any, ...] | None],
+    images: Images,
 ) -> None:
+    """
+    Args:
+        applied: keys with an event that is newer than what the table has.
+        coming: keys with a row after the batch.
+    """
     kinds = changes.column(KIND).to_pylist()
     accounting.inserted = kinds.count(INSERT)
     accounting.updated = kinds.count(UPDATE_AFTER)
     accounting.deleted = kinds.count(DELETE)
-    accounting.unchanged = len(applied - set(tuples(changes, key)))
+    if not (same := applied - set(tuples(changes, key))):
+        return
+    out = (same & set(coming)) - set(tuples(images.after, key))
+    accounting.unchanged = len(same) - len(out)
+    accounting.leave_out(Counter(images.aside.get(k, "") for k in out))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.spark.query import VIOLATED, run, with_violations
+from headrace.engine.spark.query import BROKEN, VIOLATED, quarantined, quarantining, run, with_violations
 from headrace.engine.table.table import StgTable
 from headrace.sources.envelope import NetChange
 from headrace.sources.postgres import SourceSchema
@@ -19,6 +19,7 @@ from headrace.store.live.key_joins import tuples
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_RULE = "_rule"
 _TEXTS = (("_image", "bigint"), ("_role", "int"), ("_json", "string"))
 
 _BEFORE, _AFTER, _KEY = 0, 1, 2
@@ -57,12 +58,14 @@ class Images:
         bad: why an image cannot be read; the rows of the others are not to be used then.
         before: table rows of the images that are certain to be the row before.
         after: table rows of the images after, with a column per FAIL constraint.
+        aside: of the keys of images after that are in quarantine, the first constraint that they break.
     """
 
     keys: Mapping[int, tuple[Any, ...]]
     bad: Mapping[int, str]
     before: pa.Table
     after: pa.Table
+    aside: Mapping[tuple[Any, ...], str]
 
 
 def run_images(spark: SparkSession, table: StgTable, nets: Sequence[NetChange]) -> Images:
@@ -74,19 +77,22 @@ def run_images(spark: SparkSession, table: StgTable, nets: Sequence[NetChange]) 
     inputs = [(_texts(nets), _TEXTS)]
     found = table.run.queries.run(spark, "images", inputs, partial(_decoded, spark, table))
     side = found.column("_side")
-    before, after, about = (found.filter(pc.equal(side, i)) for i in range(3))
+    before, after, about, aside = (found.filter(pc.equal(side, i)) for i in range(4))
     numbers = about.column("_image").to_pylist()
-    rows = [n for n in found.column_names if n not in ("_side", "_image", "_bad", *keys)]
+    rows = [n for n in found.column_names if n not in ("_side", "_image", "_bad", _RULE, *keys)]
     return Images(
         dict(zip(numbers, tuples(about, keys), strict=True)),
         {n: r for n, r in zip(numbers, about.column("_bad").to_pylist(), strict=True) if r is not None},
         before.select([n for n in rows if not n.startswith(VIOLATED)]),
         after.select(rows),
+        dict(zip(tuples(aside, table.store.schema.key), aside.column(_RULE).to_pylist(), strict=True))
+        if aside.num_rows
+        else {},
     )
 
 
 def _decoded(spark: SparkSession, table: StgTable, texts: list[DataFrame]) -> DataFrame:
-    """Rows before, rows after and facts about each image, told apart by `_side`."""
+    """Rows before, rows after, facts about each image and what is in quarantine, told apart by `_side`."""
     from pyspark.sql import functions as F
 
     names = list(table.source.names)
@@ -100,7 +106,12 @@ def _decoded(spark: SparkSession, table: StgTable, texts: list[DataFrame]) -> Da
     ]
     key = table.source.key
     facts = decoded.select("_image", "_bad", *[F.col(c).alias(f"_key{i}") for i, c in enumerate(key)])
-    marked = [side.withColumn("_side", F.lit(i)) for i, side in enumerate([*sides, facts])]
+    parts = [*sides, facts]
+    if quarantining(table.spec):
+        coming = good.where(F.col("_role") == _AFTER).select(*names)
+        aside = quarantined(spark, table.spec, [coming])
+        parts.append(aside.select(*table.store.schema.key, F.col(BROKEN)[0].alias(_RULE)))
+    marked = [side.withColumn("_side", F.lit(i)) for i, side in enumerate(parts)]
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), marked)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace.engine.ingest.cuts import Cut
 from headrace.engine.ingest.images import decode
 from headrace.engine.rows.batch_rows import in_range
-from headrace.engine.spark.query import run
+from headrace.engine.spark.query import BROKEN, quarantined, run
 from headrace.engine.table.table import StgTable
 from headrace.sources.bulk.staging import stage
 from headrace.sources.envelope import TRUNCATE, Event
@@ -37,12 +37,17 @@ def source_rows(
     cut: Cut,
     scratch: Path,
     labels: LabelRange | None = None,
+    *,
+    quarantine: bool = False,
 ) -> Iterator[DataFrame]:
     """A stg table's SQL over the captured table's rows at the cut, while the block lasts.
 
     They are those of the position's snapshot, but for keys that were changed between there and the cut: these
     have their last image of the stream. A change of a row waits until the one before it is committed, so
     where the snapshot lacks a change of a key, it lacks all later ones of that key, too.
+
+    Args:
+        quarantine: those that break a QUARANTINE constraint instead, with the names of these.
     """
     directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
     directory.mkdir(parents=True)
@@ -54,7 +59,12 @@ def source_rows(
             rows = rows.limit(0)
         if later := last_images(unseen):
             rows = _overlaid(spark, rows, later, table.source)
-        found = run(spark, table.spec, [rows]).select(*table.store.schema.names)
+        columns = table.store.schema.names
+        found = (
+            quarantined(spark, table.spec, [rows]).select(*columns, BROKEN)
+            if quarantine
+            else run(spark, table.spec, [rows]).select(*columns)
+        )
         yield in_range(found, table, labels)
     finally:
         shutil.rmtree(directory, ignore_errors=True)

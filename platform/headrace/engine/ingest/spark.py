@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +18,14 @@ from headrace.engine.refresh.constraints import check_violations, gathered
 from headrace.engine.rows.cells import semi_join_frame
 from headrace.engine.rows.diff import count_kinds, diff_frame
 from headrace.engine.spark.persisted import Persisted
-from headrace.engine.spark.query import drops_rows, run, with_violations
+from headrace.engine.spark.query import (
+    BROKEN,
+    drops_rows,
+    quarantined,
+    quarantining,
+    run,
+    with_violations,
+)
 from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
@@ -122,7 +130,8 @@ def _ingest(
             raise unsent(table, row[0])
     columns = list(table.source.names)
     sequences = newer.select(*schema.key, SEQUENCE)
-    rows = run(spark, table.spec, [newer.where("_e_op <> 'd'").select(*columns, SEQUENCE)])
+    coming = newer.where("_e_op <> 'd'").select(*columns, SEQUENCE)
+    rows = run(spark, table.spec, [coming])
     if SEQUENCE not in rows.columns:  # a query that names its columns: the sequence comes back by key
         rows = rows.join(sequences, list(schema.key))
     loading = summary["reads"] > 0 and not summary["lasts"]
@@ -138,13 +147,17 @@ def _ingest(
         check_violations(checked, table)
         loaded = checked.select(list(schema.stored_names))
         counts = Counter({INSERT: loaded.num_rows})
-        accounting = account(summary, counts, keys=keys, live=count)
+        buried = None if deleted is None else deleted.toArrow()
+        left = {"": keys - loaded.num_rows - (0 if buried is None else buried.num_rows)}
+        if left[""] and quarantining(table.spec):
+            left = _by_rule(count_kinds(left_out(spark, table, coming, rows, None)))
+        accounting = account(summary, counts, keys=keys, live=count, left_out=left)
         commit = made(accounting)
         dead_letters.add(letters)
         record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=run_id)
-        buried = None if deleted is None else deleted.toArrow()
         table.store.load(loaded, commit, record, tombstones=buried)
     else:
+        old: DataFrame | None = None
         if head.version == 0:
             changes = persist(diff_frame(None, rows, schema))
         else:
@@ -158,9 +171,9 @@ def _ingest(
             changes = persist(changes if upsert else _sequence_deletes(changes, sequences, schema.key))
             if deleted is not None:
                 deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
-        counts = count_kinds(changes)
+        counts, left = count_changes(spark, table, changes, coming, rows, old)
         found = gathered(changes, table, sum(counts.values()))
-        accounting = account(summary, counts, keys=keys, live=count, truncated=cleared)
+        accounting = account(summary, counts, keys=keys, live=count, truncated=cleared, left_out=left)
         commit = made(accounting)
         dead_letters.add(letters)
         table.store.append_large(found, commit, origin=STREAM, kinds=counts, tombstones=deleted)
@@ -170,6 +183,59 @@ def _ingest(
     table.run.seen(commit)
     changed = sum(counts.values())
     return Loaded(Delta(table.name, commit.version - 1, commit.version, at_hand, changed), loading=loading)
+
+
+def count_changes(
+    spark: SparkSession,
+    table: StgTable,
+    changes: DataFrame,
+    coming: DataFrame,
+    rows: DataFrame,
+    held: DataFrame | None,
+) -> tuple[Counter[str], dict[str, int]]:
+    """Change rows by kind, and what is left out by constraint ("" for none), in one job.
+
+    Args:
+        coming, rows, held: as of `left_out`.
+    """
+    if not drops_rows(table.spec):
+        return count_kinds(changes), {}
+    out = left_out(spark, table, coming, rows, held)
+    counts = count_kinds(changes.select(KIND).unionByName(out))
+    left = _by_rule(counts)
+    return Counter({kind: n for kind, n in counts.items() if not kind.startswith(_OUT)}), left
+
+
+def left_out(
+    spark: SparkSession, table: StgTable, coming: DataFrame, rows: DataFrame, held: DataFrame | None
+) -> DataFrame:
+    """One row for each row of the source that stays out of the table, and was not in it before.
+
+    Args:
+        coming: rows of the source, one a key.
+        rows: those that the table takes of them.
+        held: rows that the table has, of these keys at least; None for an empty one.
+    Returns:
+        `_kind`: `_OUT` and the first QUARANTINE constraint that keeps the row out, if one does.
+    """
+    from pyspark.sql import functions as F
+
+    key = list(table.store.schema.key)
+    out = coming.select(*key).join(rows.select(*key), key, "left_anti")
+    if held is not None:
+        out = out.join(held.select(*key), key, "left_anti")
+    if not quarantining(table.spec):
+        return out.select(F.lit(_OUT).alias(KIND))
+    aside = quarantined(spark, table.spec, [coming]).select(*key, F.col(BROKEN)[0].alias("_rule"))
+    rule = F.coalesce("_rule", F.lit(""))
+    return out.join(aside, key, "left").select(F.concat(F.lit(_OUT), rule).alias(KIND))
+
+
+_OUT = "out:"
+
+
+def _by_rule(counts: Mapping[str, int]) -> dict[str, int]:
+    return {kind.removeprefix(_OUT): n for kind, n in counts.items() if kind.startswith(_OUT)}
 
 
 def follows(summary: dict[str, int], head: Commit) -> bool:
@@ -380,27 +446,36 @@ def _summary(events: DataFrame) -> dict[str, int]:
 
 
 def account(
-    summary: dict[str, int], counts: dict[str, int], *, keys: int, live: int, truncated: int = 0
+    summary: dict[str, int],
+    counts: dict[str, int],
+    *,
+    keys: int,
+    live: int,
+    left_out: Mapping[str, int],
+    truncated: int = 0,
 ) -> Accounting:
     """What came of the events.
 
     Args:
+        left_out: keys whose rows stay out of the table, by QUARANTINE constraint; "" for none.
         live: events that come after what the table has; `keys`: whose they are.
         truncated: rows that are gone without an event of theirs.
     """
     changed = counts.get(INSERT, 0) + counts.get(UPDATE_AFTER, 0) + counts.get(DELETE, 0) - truncated
     truncates = summary["truncates"]
     valid = summary["events"] - summary["tombstones"] - summary["faults"] - truncates
-    return Accounting(
+    found = Accounting(
         events=summary["events"],
         inserted=counts.get(INSERT, 0),
         updated=counts.get(UPDATE_AFTER, 0),
         deleted=counts.get(DELETE, 0) - truncated,
         folded=live - keys,
-        unchanged=keys - changed,
+        unchanged=keys - changed - sum(left_out.values()),
         duplicate=valid - live,
         tombstones=summary["tombstones"],
-        quarantined=summary["faults"],
+        dead_letters=summary["faults"],
         truncates=truncates,
         truncated=truncated,
     )
+    found.leave_out(left_out)
+    return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace.engine.proof.quarantine import Quarantine
 from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.spark.persisted import Persisted
+from headrace.engine.spark.query import quarantining
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
 from headrace.results import ConstraintResult
@@ -16,9 +19,17 @@ if TYPE_CHECKING:
 
 
 def check(
-    spark: SparkSession, table: Table, labels: LabelRange | None, *, progress: Progress
+    spark: SparkSession,
+    table: Table,
+    labels: LabelRange | None,
+    *,
+    quarantine: Quarantine,
+    progress: Progress,
 ) -> list[ConstraintResult]:
-    """Violations of each constraint, all in one pass over the rows, and the table's quality suite."""
+    """Violations of each constraint, all in one pass over the rows, and the table's quality suite.
+
+    Those of a QUARANTINE constraint are the rows in quarantine: the table has none.
+    """
     from pyspark.sql import functions as F
 
     from headrace.quality.suites import suite_of
@@ -34,7 +45,7 @@ def check(
         if suite is not None:
             rows = persist(rows.select(*table.store.schema.names))
         counts = rows.agg(F.count("*").alias("rows"), *broken).collect()[0]
-        results = _constraints(table, counts.asDict())
+        results = _constraints(table, counts.asDict(), _kept_out(table, labels, quarantine))
         if suite is not None:
             from headrace.quality import gx
 
@@ -43,15 +54,22 @@ def check(
     return results
 
 
-def _constraints(table: Table, counts: dict[str, int]) -> list[ConstraintResult]:
+def _kept_out(table: Table, labels: LabelRange | None, quarantine: Quarantine) -> dict[str, int]:
+    if not quarantining(table.spec):
+        return {}
+    return quarantine.count(table, labels).by_constraint
+
+
+def _constraints(table: Table, counts: dict[str, int], kept_out: Mapping[str, int]) -> list[ConstraintResult]:
+    broken = {c.name: counts[f"c{i}"] + kept_out.get(c.name, 0) for i, c in enumerate(table.spec.constraints)}
     return [
         ConstraintResult(
             table=str(table.name),
             constraint=c.name,
             on_violation=c.on_violation.value,
-            passed=counts[f"c{i}"] == 0,
-            violations=counts[f"c{i}"],
-            rows=counts["rows"],
+            passed=broken[c.name] == 0,
+            violations=broken[c.name],
+            rows=counts["rows"] + kept_out.get(c.name, 0),
         )
-        for i, c in enumerate(table.spec.constraints)
+        for c in table.spec.constraints
     ]

@@ -34,6 +34,7 @@ from headrace.sources.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 T = TypeVar("T", bound=Table)
@@ -238,6 +239,24 @@ class Proof:
         """A stg table, which may rest, against its source at a new position."""
         [result] = self._against_source([table], None, Progress(), 0, 1).values()
         return result
+
+    def quarantined(self, table: StgTable, labels: LabelRange | None = None) -> pa.Table:
+        """The rows of a stg table's source that are in its quarantine, with the constraints they break."""
+        flow = flow_of(self.flows, table.name)
+        assert flow is not None, "a stg table is in one, running or not"
+        for attempt in range(ATTEMPTS):
+            try:
+                with (
+                    self._cut(flow, [table]) as (at, cut),
+                    source_rows(
+                        self._session(table), table, at, cut, self.scratch, labels, quarantine=True
+                    ) as rows,
+                ):
+                    return rows.toArrow()
+            except CutMissed:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     def _refresh_from_source(
         self, table: StgTable, labels: LabelRange | None, progress: Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -14,7 +14,7 @@ from sqlglot import exp
 from headrace.engine.spark.query import temporary_views
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
-from headrace.spec.model import TableName
+from headrace.spec.model import QUARANTINE, TableName
 from headrace.store.frames import local
 from headrace.store.live.head import Cold
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
@@ -100,9 +100,13 @@ class Views:
             self.renew(table)
 
 
-def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
+def select(
+    spark: SparkSession, registry: Registry, text: str, quarantine: Callable[[Table], DataFrame]
+) -> DataFrame:
     """A user's SELECT over live rows, each table at one consistent version.
 
+    Args:
+        quarantine: what is read where the query names a table's quarantine.
     Raises:
         UnknownName: a table that is not materialized here.
         TerminalError: Spark refuses the query.
@@ -115,8 +119,10 @@ def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
     for node in tree.find_all(exp.Table):
         if not node.db and node.name in ctes:
             continue
-        table = _table(registry, node)
-        frames.append(_rows(spark, table, pinned_columns(tree, node, table)))
+        table, kept_out = _table(registry, node)
+        frames.append(
+            quarantine(table) if kept_out else _rows(spark, table, pinned_columns(tree, node, table))
+        )
         alias = "" if node.args.get("alias") else f" AS `{node.name}`"
         places.append((node.args["db"].meta["start"], node.this.meta["end"] + 1, alias))
     with temporary_views(spark, frames) as views:
@@ -128,12 +134,14 @@ def select(spark: SparkSession, registry: Registry, text: str) -> DataFrame:
             raise TerminalError(str(error).strip().splitlines()[0]) from error
 
 
-def _table(registry: Registry, node: exp.Table) -> Table:
-    name = TableName(node.db.lower(), node.name.lower())
+def _table(registry: Registry, node: exp.Table) -> tuple[Table, bool]:
+    """The table that a query names, and whether it is its quarantine that is meant."""
+    own, kept_out = node.name.lower(), node.name.lower().endswith(QUARANTINE)
+    name = TableName(node.db.lower(), own.removesuffix(QUARANTINE))
     if name not in registry.tables or node.catalog:
         shown = ".".join(p for p in (node.catalog, node.db, node.name) if p)
         raise UnknownName(f"no table `{shown}`; {did_you_mean(shown, map(str, registry.tables))}")
-    return registry[name]
+    return registry[name], kept_out
 
 
 def _rows(spark: SparkSession, table: Table, pinned: dict[str, str | int]) -> DataFrame:

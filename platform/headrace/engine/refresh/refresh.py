@@ -141,6 +141,7 @@ def _refresh(
         template=table.template,
         batch=batch,
         source_ms=max(h.commit.source_ms for h in heads.values()),
+        reads={str(name): delta.count for name, delta in deltas.items()},
     )
     few = all(d.rows is not None and d.count <= small for d in deltas.values())
     place: Place = "driver" if few else "arrow" if _by_arrow(table, deltas) else "cluster"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.engine.rows.restriction import Times, restriction
-from headrace.engine.spark.query import run, used_columns
+from headrace.engine.spark.query import BROKEN, quarantined, run, used_columns
 from headrace.engine.table.table import Registry, Table
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import open_range, shape
@@ -41,15 +41,39 @@ def batch_rows(
         inputs = _read(spark, registry, table, frontier, labels)
     else:
         inputs = _given(spark, registry, table, held)
-    carried = None
-    if table.plan.partitions.bound:
-        carried = labels
-        if complete_through:
-            carried = (labels or open_range(table.spec)).clip(last=complete_through)
-    rows = run(spark, table.stored_query, inputs, carried)
+    rows = run(spark, table.stored_query, inputs, _carried(table, labels, complete_through))
     rows = complete(rows.select(*table.store.schema.stored_names), table, complete_through)
     rows = in_range(rows, table, labels)
     return rows if held is None else rows.coalesce(1)  # a few rows need no more than one task
+
+
+def quarantined_rows(
+    spark: SparkSession,
+    registry: Registry,
+    table: Table,
+    frontier: Mapping[str, int],
+    *,
+    labels: LabelRange | None = None,
+    complete_through: str = "",
+) -> DataFrame:
+    """A derived table's quarantine: what would be in `batch_rows` were it not for QUARANTINE constraints.
+
+    Returns:
+        The table's own columns, and which constraints each row breaks.
+    """
+    inputs = _read(spark, registry, table, frontier, labels)
+    rows = quarantined(spark, table.spec, inputs, _carried(table, labels, complete_through))
+    rows = rows.select(*table.store.schema.names, BROKEN)
+    return in_range(complete(rows, table, complete_through), table, labels)
+
+
+def _carried(table: Table, labels: LabelRange | None, complete_through: str) -> LabelRange | None:
+    """What the text's parameters carry; None for all labels there can be."""
+    if not table.plan.partitions.bound:
+        return None
+    if complete_through:
+        return (labels or open_range(table.spec)).clip(last=complete_through)
+    return labels
 
 
 def _read(

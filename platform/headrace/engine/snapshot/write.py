@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 
 from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.direct import direct_query
+from headrace.engine.ingest.spark import count_changes
 from headrace.engine.refresh.constraints import check_changes
-from headrace.engine.rows.diff import count_kinds, diff_frame
+from headrace.engine.rows.diff import diff_frame
 from headrace.engine.spark.arrow_query import run_direct
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import run
@@ -149,7 +150,7 @@ def commit_load(spark: SparkSession, target: Target, cut: Cut) -> None:
     with table.store.writing:
         if target.query is not None:
             rows = sum(part.rows for part in target.parts)
-            commit = _commit(target, cut, Accounting(inserted=rows, unchanged=target.rows - rows))
+            commit = _commit(target, cut, Accounting(inserted=rows, filtered=target.rows - rows))
             record = snapshot_commit(
                 table, version=commit.version, compacted=commit.version, run_id=cut.run_id
             )
@@ -164,17 +165,17 @@ def _commit_by_spark(spark: SparkSession, target: Target, cut: Cut) -> None:
 
     table, store, schema = target.table, target.table.store, target.table.store.schema
     with Persisted() as persist:
-        rows = run(spark, table.spec, [_staged(spark, target)])
+        staged = _staged(spark, target)
+        rows = run(spark, table.spec, [staged])
         rows = rows.withColumn(SEQUENCE, F.lit(cut.sequence(table)))
         old = store.frame(spark) if store.version else None
         changes = persist(diff_frame(old, rows, schema))
         check_changes(changes, table)
-        counts = count_kinds(changes)
+        counts, left = count_changes(spark, table, changes, staged, rows, old)
         inserted, updated = counts.get(INSERT, 0), counts.get(UPDATE_AFTER, 0)
-        deleted = counts.get(DELETE, 0)
-        accounting = Accounting(
-            inserted=inserted, updated=updated, deleted=deleted, unchanged=target.rows - inserted - updated
-        )
+        accounting = Accounting(inserted=inserted, updated=updated, deleted=counts.get(DELETE, 0))
+        accounting.leave_out(left)
+        accounting.unchanged = target.rows - inserted - updated - sum(left.values())
         commit = _commit(target, cut, accounting)
         store.append_large(changes, commit, origin=STREAM, kinds=counts)
     compact(spark, table, run_id=cut.run_id)
@@ -188,11 +189,11 @@ def _staged(spark: SparkSession, target: Target) -> DataFrame:
 
 
 def _commit(target: Target, cut: Cut, accounting: Accounting) -> Commit:
-    """The record of the load. Rows that the query leaves out count as `unchanged`."""
+    """The record of the load, whose events are the rows that were read, and those that are gone since."""
     table = target.table
     head = table.store.commit
-    changed = accounting.inserted + accounting.updated + accounting.deleted
-    accounting.events = changed + accounting.unchanged
+    changed = accounting.inserted + accounting.updated + accounting.deleted + accounting.unchanged
+    accounting.events = changed + accounting.filtered + sum(accounting.quarantined.values())
     return head.next(
         "stream",
         cut.run_id,

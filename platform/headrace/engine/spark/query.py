@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from headrace.spec.model import TableSpec, Violation
+from headrace.spec.model import Constraint, TableSpec, Violation
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import open_range
 from headrace.spec.sql.rendering import render
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _COUNTER = itertools.count()
 VIOLATED = "_violated_"
+
+BROKEN = "_constraints"
+"""Of a row in quarantine: the names of the QUARANTINE constraints that it breaks."""
 
 
 def run(
@@ -36,15 +39,50 @@ def run(
     Args:
         labels: what the text's parameters carry; without a range all labels that there can be.
     """
-    if labels is None:
-        labels = open_range(spec) if spec.partition_format else LabelRange("", "")
-    with temporary_views(spark, inputs) as names:
-        text = render(spec, {}, by_reference=dict(enumerate(names)))
-        result = spark.sql(text, args={"start_date": labels.start, "end_date": labels.end})
+    result = _result(spark, spec, inputs, labels)
     for constraint in spec.constraints:
         if constraint.on_violation.removes_rows:
             result = result.where(f"coalesce({constraint.expression}, false)")
     return result
+
+
+def quarantined(
+    spark: SparkSession,
+    spec: TableSpec,
+    inputs: Sequence[DataFrame],
+    labels: LabelRange | None = None,
+) -> DataFrame:
+    """The rows of the table's query that break a QUARANTINE constraint, and `BROKEN`: which of them.
+
+    Args:
+        inputs, labels: as of `run`.
+    """
+    return in_quarantine(_result(spark, spec, inputs, labels), spec)
+
+
+def in_quarantine(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Those of the query's rows that are in quarantine, as `quarantined`."""
+    names = [
+        f"CASE WHEN NOT coalesce({c.expression}, false) THEN '{c.name}' END" for c in quarantining(spec)
+    ] or ["CAST(NULL AS string)"]
+    marked = rows.selectExpr("*", f"array_compact(array({', '.join(names)})) AS {BROKEN}")
+    return marked.where(f"size({BROKEN}) > 0")
+
+
+def quarantining(spec: TableSpec) -> list[Constraint]:
+    """The constraints whose violations are kept aside, in their order."""
+    return [c for c in spec.constraints if c.on_violation is Violation.QUARANTINE]
+
+
+def _result(
+    spark: SparkSession, spec: TableSpec, inputs: Sequence[DataFrame], labels: LabelRange | None
+) -> DataFrame:
+    """All rows of the query, whatever its constraints say."""
+    if labels is None:
+        labels = open_range(spec) if spec.partition_format else LabelRange("", "")
+    with temporary_views(spark, inputs) as names:
+        text = render(spec, {}, by_reference=dict(enumerate(names)))
+        return spark.sql(text, args={"start_date": labels.start, "end_date": labels.end})
 
 
 @contextmanager

@@ -17,6 +17,24 @@ LATENCIES = 1024
 """Newest commits of a table whose latencies are remembered."""
 
 
+@dataclass(frozen=True)
+class InQuarantine:
+    """What was in a table's quarantine when it was counted last.
+
+    Args:
+        version: of the table, then.
+        reached: the upstream versions that it covered.
+        by_constraint: a row that breaks several is among those of each.
+        seconds: that it took to count.
+    """
+
+    version: int
+    reached: dict[str, int]
+    rows: int
+    by_constraint: dict[str, int]
+    seconds: float
+
+
 @dataclass
 class TableRun:
     covered: dict[str, int] = field(default_factory=dict)
@@ -42,6 +60,9 @@ class TableRun:
 
     origin: Origin | None = None
     """Where a stg table's events come from, as it was seen last."""
+
+    quarantine: InQuarantine | None = None
+    """What is in its quarantine; None before it was counted."""
 
     def forget_plans(self) -> None:
         """What was planned is of other columns."""

@@ -18,6 +18,7 @@ from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.ingest.source_watch import SourceWatch
 from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.run_modes import offline_writer, partition_completion
+from headrace.engine.proof.quarantine import Counting, Quarantine
 from headrace.engine.proof.verify import Proof
 from headrace.engine.read.views import Views
 from headrace.engine.snapshot.loads import Loads
@@ -80,6 +81,7 @@ class Engine:
 
     def stop(self) -> None:
         """Stop what runs by itself, between two micro-batches."""
+        self.counting.stop()
         self._follower.stop()
         self.completion.stop()
         self.supervisor.stop()
@@ -88,6 +90,15 @@ class Engine:
     def flow(self, name: TableName) -> Flow | None:
         """The flow that advances the table; None where none does."""
         return flow_of(self.flows, name)
+
+    @cached_property
+    def quarantine(self) -> Quarantine:
+        return Quarantine(self.sessions, self.registry, self.proof)
+
+    @cached_property
+    def counting(self) -> Counting:
+        """Of what is in quarantine, while somebody looks at the status."""
+        return Counting(self.quarantine)
 
     @cached_property
     def _follower(self) -> ColumnsFollower:

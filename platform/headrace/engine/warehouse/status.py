@@ -9,7 +9,9 @@ from headrace.catalog.catalog import CatalogRow
 from headrace.catalog.decisions import Decided
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.freshness.monitor import SHARE, WINDOW_SECONDS
+from headrace.engine.proof.accounting import accounts
 from headrace.engine.refresh.decision import history as decisions
+from headrace.engine.spark.query import quarantining
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TransientError
@@ -59,7 +61,7 @@ def table_status(
     """Args:
     ends: where the topics end now; lags of tables whose topic is not among them are unknown.
     """
-    commit, freshness = table.store.commit, table.spec.freshness
+    commit, freshness, aside = table.store.commit, table.spec.freshness, table.run.quarantine
     keep = table.freshness.total_seconds() if table.freshness and not offline(table) else None
     # A table on a schedule commits seldom: its last few refreshes.
     window = (
@@ -85,6 +87,9 @@ def table_status(
         warnings=warnings,
         alarms=alarms,
         frontier=commit.frontier,
+        quarantined=aside.rows if aside is not None else None,
+        quarantined_by=aside.by_constraint if aside is not None else {},
+        accounting=commit.totals,
     )
 
 
@@ -113,6 +118,8 @@ def explain(
         notes += [f"column `{left}` of its source is left out: {why}" for left, why in table.source.left_out]
     if bound := table.store.commit.immutable_before:
         notes.append(f"partitions before '{bound}' are immutable: no query, backfill or proof touches them")
+    if rules := quarantining(table.spec):
+        notes.append(f"rows that break {_named(c.name for c in rules)} are in quarantine: {_aside(table)}")
     if through := table.store.commit.complete_through:
         notes.append(f"the batch alone has written it: partitions up to '{through}', and no others")
     return Explanation(
@@ -131,7 +138,43 @@ def explain(
         completion=completion_text(table.spec),
         decisions=[PropertyDecision.model_validate(d, from_attributes=True) for d in decided],
         history=[RefreshDecision(**d.as_dict()) for d in reversed(decisions(table))] if history else [],
+        accounts=accounts(table) if history else [],
     )
+
+
+def _named(names: Iterable[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
+
+
+def _aside(table: Table) -> str:
+    """What is known of its quarantine, and how to see it."""
+    found = table.run.quarantine
+    counted = "not counted yet" if found is None else f"{found.rows} at version {found.version}"
+    return f"{counted}; `headrace quarantine {table.name}` shows them"
+
+
+def quarantine_warnings(table: Table) -> list[str]:
+    """What is in its quarantine; of a stg table that was not counted, what has gone there."""
+    found, name = table.run.quarantine, table.name
+    next_step = f"Next: `headrace quarantine {name}` shows them"
+    if found is not None and found.rows:
+        broken = ", ".join(f"{rule}: {n}" for rule, n in found.by_constraint.items() if n)
+        return [f"{found.rows} rows are in quarantine ({broken}). {next_step}"]
+    events = sum(n for key, n in table.store.commit.totals.items() if key.startswith("quarantined "))
+    if found is None and events and quarantining(table.spec):
+        return [f"{events} events had rows that went to quarantine. {next_step}"]
+    return []
+
+
+def quarantine_alarms(table: Table) -> list[str]:
+    """Where more rows are in quarantine than its file allows."""
+    found, limit = table.run.quarantine, table.spec.quarantine_limit
+    if found is None or limit is None or found.rows <= limit:
+        return []
+    return [
+        f"{found.rows} rows are in quarantine, more than the {limit} that 'quarantine.limit' allows. Next: "
+        f"`headrace quarantine {table.name}` shows them; mend data or rule"
+    ]
 
 
 def describe_table(table: Table, status: TableStatus, alterations: Iterable[Alteration]) -> dict[str, Any]:

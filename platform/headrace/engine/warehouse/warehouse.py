@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.catalog import Catalog
 from headrace.engine.backfill.backfill import check_range
+from headrace.engine.proof.accounting import accounting
 from headrace.engine.read import changes, views
 from headrace.engine.spark.job_group import JobGroup
 from headrace.engine.spark.jvm import jvm_status
@@ -41,6 +42,7 @@ from headrace.results import (
     RefreshResult,
     ResyncResult,
     RewindResult,
+    TableAccount,
     TableStatus,
     WorkflowStatus,
 )
@@ -90,7 +92,8 @@ class Warehouse:
     def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
         """Rows of a SELECT over live tables."""
         engine = self._engine()
-        frame = views.select(engine.sessions.flow, engine.registry, sql)
+        spark, quarantine = engine.sessions.flow, engine.quarantine
+        frame = views.select(spark, engine.registry, sql, lambda table: quarantine.frame(spark, table))
         return (frame if limit is None else frame.limit(limit)).toArrow()
 
     def refresh(self, table: str, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:
@@ -179,7 +182,13 @@ class Warehouse:
 
         found = self._table(table)
         with self._cancellable(progress, urgent=False):
-            return check(self._lifecycle.sessions().batch, found, labels, progress=progress)
+            return check(
+                self._lifecycle.sessions().batch,
+                found,
+                labels,
+                quarantine=self._engine().quarantine,
+                progress=progress,
+            )
 
     def load(self, source: str, *, progress: Progress) -> LoadResult:
         """The bulk snapshot of a source that no connector reads yet, into all of its stg tables."""
@@ -288,6 +297,16 @@ class Warehouse:
         rows = self._lifecycle.dead_letters.rows(table)
         return [_shown(row) for row in rows if settled or row["outcome"] is None]
 
+    def accounting(self, table: str) -> TableAccount:
+        """Whether rows and events of the table add up."""
+        return accounting(self._table(table))
+
+    def quarantine(self, table: str, *, progress: Progress) -> pa.Table:
+        """The rows that QUARANTINE constraints keep out of the table, and which ones keep each."""
+        found, work = self._table(table), self._engine().quarantine
+        with self._cancellable(progress, urgent=False):
+            return work.rows(found)
+
     def replay_dead_letters(self, table: str, at: Places, *, progress: Progress) -> DeadLettersResult:
         """Apply open dead letters where each would have been."""
         self._engine().loads.refuse()
@@ -307,6 +326,7 @@ class Warehouse:
             return [status.initializing(n, self._lifecycle.waiting_for) for n in self.project.tables]
         engine = self._engine()
         ends = status.topic_ends(engine.topics, engine.registry)
+        engine.counting.look(engine.registry)
         known = summaries(self._catalog.completions)
         return [self._status(table, ends, known) for table in engine.registry]
 
@@ -341,11 +361,12 @@ class Warehouse:
         letters = lifecycle.dead_letters.count(str(table.name))
         warnings = [
             *_of_letters(str(table.name), letters),
+            *status.quarantine_warnings(table),
             *engine.supervisor.warnings(table),
             *engine.loads.warnings(table),
             *lifecycle.deployment.edited(table.name),
         ]
-        alarms = engine.supervisor.alarms(table)
+        alarms = [*engine.supervisor.alarms(table), *status.quarantine_alarms(table)]
         found = status.table_status(
             table, engine.registry, row, ends, dead_letters=letters, warnings=warnings, alarms=alarms
         )

@@ -23,6 +23,7 @@ CORRECTION = "correction.policy"
 CALENDAR = "freshness.calendar"
 TIME_ZONE = "freshness.time-zone"
 SCHEMA_CHANGE = "schema.change.behavior"
+LIMIT = "quarantine.limit"
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -37,6 +38,7 @@ class Options:
     calendar: Calendar | None = None
     completion: Completion = field(default_factory=Completion)
     schema_change: SchemaChangeBehavior | None = None
+    quarantine_limit: int | None = None
 
     @property
     def written(self) -> tuple[tuple[str, str], ...]:
@@ -66,6 +68,8 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
             options.correction_policy = _choice(cursor, value, CorrectionPolicy, "correction policy")
         elif key.value == SCHEMA_CHANGE:
             options.schema_change = _choice(cursor, value, SchemaChangeBehavior, "behavior at schema changes")
+        elif key.value == LIMIT:
+            options.quarantine_limit = _rows(cursor, value)
         elif key.value in (CALENDAR, TIME_ZONE):
             continue  # together, below
         elif key.value in COMPLETION:
@@ -81,6 +85,7 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
                 CALENDAR,
                 TIME_ZONE,
                 SCHEMA_CHANGE,
+                LIMIT,
                 *COMPLETION,
                 *(f"{prefix}{c}{suffix}" for c in columns),
             ]
@@ -93,6 +98,12 @@ def _choice(cursor: Cursor, value: Word, choices: type[Choice], what: str) -> Ch
         listed = " or ".join(f"'{c}'" for c in choices)
         raise cursor.error(f"'{value.value}' is no {what}", at=value, hint=f"write {listed}")
     return choices(value.value)
+
+
+def _rows(cursor: Cursor, value: Word) -> int:
+    if not value.value.isdecimal():
+        raise cursor.error(f"'{value.value}' is no number of rows", at=value, hint="write e.g. '100'")
+    return int(value.value)
 
 
 def _read_calendar(cursor: Cursor, options: Options) -> None:

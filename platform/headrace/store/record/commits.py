@@ -60,6 +60,10 @@ class Commit:
         loaded: changelog version of rows that came past the topic, which goes on after them: those of a bulk
             snapshot, or of a table that began again; 0 where there were none.
         loaded_at: where the topic goes on after them; empty for its beginning.
+        reads: derived tables: change rows by upstream that the commit carries on, net where the driver has
+            them.
+        miscounted: rows that the table held beyond what the commit before says.
+        totals: what became of rows and events since a version; see `store.record.account`.
         rewinds: changelog only: every rewind of the table so far; see `store.record.rewinds`.
         immutable_before: partitions with a lesser label stay as they are; "" for none.
         complete_through: the batch alone writes the table, and has written the partitions up to this label:
@@ -80,7 +84,7 @@ class Commit:
     truncated: str = ""
     source_ms: int = 0
     watermark_ms: int = 0
-    accounting: dict[str, int] = field(default_factory=dict)
+    accounting: dict[str, Any] = field(default_factory=dict)
     rows: int = 0
     through: int = -1
     kinds: dict[str, int] | None = None
@@ -88,6 +92,9 @@ class Commit:
     decision: dict[str, Any] = field(default_factory=dict)
     loaded: int = 0
     loaded_at: Offsets = field(default_factory=dict)
+    reads: dict[str, int] = field(default_factory=dict)
+    miscounted: int = 0
+    totals: dict[str, int] = field(default_factory=dict)
     rewinds: Rewinds = ()
     immutable_before: str = ""
     complete_through: str = ""
@@ -102,6 +109,7 @@ class Commit:
             what: other fields that differ.
         """
         alone = {"batch": -1, "accounting": {}, "decision": {}, "kinds": None, "partitions": None}
+        alone |= {"reads": {}, "miscounted": 0, "totals": {}}
         known = {"mode": mode, "version": self.version + 1, "run_id": run_id}
         return replace(self, **{**alone, **known, **what})
 

@@ -87,7 +87,7 @@ def _committed(changelog: Path, commit: Commit) -> datetime:
 
 
 def _line(entry: Recorded) -> str:
-    slim = replace(entry.commit, decision={}, partitions=None, kinds=None, accounting={})
+    slim = replace(entry.commit, decision={}, partitions=None, kinds=None, accounting={}, reads={}, totals={})
     return json.dumps({"at": entry.at.isoformat(), "record": slim.encode()}, separators=(",", ":")) + "\n"
 
 

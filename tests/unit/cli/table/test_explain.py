@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from cli_support import Cli
+from gateway_support import Gateway
 
+from headrace.results import CommitAccount
 from headrace.store.record.commits import Commit
 from headrace.store.record.decision import Decision
 
@@ -20,6 +22,31 @@ def test_explain_history(cli: Cli) -> None:
     found = json.loads(cli("explain", "stg.orders", "--history", "--json"))
     assert found["history"][0]["estimates"] == {"ROW": 0.1, "FULL": 0.8}
     assert json.loads(cli("explain", "stg.orders", "--json"))["history"] == []
+
+
+def test_explain_history_shows_what_each_commit_did(cli: Cli, gateway: Gateway) -> None:
+    events = {"events": 5, "inserted": 2, "updated": 1, "folded": 1, "quarantined": {"small": 1}}
+    line = {
+        "version": 8,
+        "mode": "stream",
+        "before": 7,
+        "inserted": 2,
+        "updated": 1,
+        "deleted": 0,
+        "after": 9,
+    }
+    gateway.warehouse.accounts = [CommitAccount(**line, reads={"stg.orders": 3}, events=events)]
+    row = cli("explain", "stg.orders", "--history").splitlines()[-1]
+    assert row.split() == [
+        "8",
+        "stream",
+        "7",
+        "2",
+        "1",
+        "0",
+        "9",
+        *["stg.orders", "3,", "events", "5,", "folded", "1,", "quarantined", "by", "small", "1"],
+    ]
 
 
 def test_explain_history_without_a_server_reads_the_log(stopped: Cli) -> None:

@@ -248,6 +248,14 @@ def test_the_file_is_named_after_the_table(tmp_path: Path, place: str) -> None:
     assert "move it to layers/dws/t.sql" in str(refused.value)
 
 
+def test_a_limit_of_what_may_be_in_quarantine(tmp_path: Path) -> None:
+    limit = "WITH ('quarantine.limit' = '{}')"
+    assert load_query(tmp_path, "SELECT a FROM dwd.o", clauses=limit.format(7)).quarantine_limit == 7
+    assert load_query(tmp_path, "SELECT a FROM dwd.o").quarantine_limit is None
+    with pytest.raises(SpecError, match="'-1' is no number of rows"):
+        load_query(tmp_path, "SELECT a FROM dwd.o", clauses=limit.format(-1))
+
+
 def test_a_missing_or_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no such layer file"):
         load_table(tmp_path / "layers" / "dws" / "t.sql")
