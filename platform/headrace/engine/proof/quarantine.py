@@ -113,7 +113,8 @@ class Counting:
     """
 
     quarantine: Quarantine
-    _progress: Progress = field(init=False, default_factory=Progress)
+    _stopping: threading.Event = field(init=False, default_factory=threading.Event)
+    _under_way: Progress = field(init=False, default_factory=Progress)
     _thread: threading.Thread | None = field(init=False, default=None)
     _tried: dict[str, float] = field(init=False, default_factory=dict)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
@@ -122,15 +123,17 @@ class Counting:
         """Somebody looks at the tables' status. Returns at once."""
         due = [table for table in tables if self._due(table)]
         with self._lock:
-            if not due or self._progress.cancelled or (self._thread and self._thread.is_alive()):
+            if not due or self._stopping.is_set() or (self._thread and self._thread.is_alive()):
                 return
+            self._under_way = Progress()
             self._thread = threading.Thread(target=self._count, args=(due,), name="quarantine", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """End what is being counted."""
         with self._lock:
-            self._progress.cancel()
+            self._stopping.set()
+            self._under_way.cancel()
         if self._thread is not None:
             self._thread.join()
 
@@ -147,10 +150,10 @@ class Counting:
 
     def _count(self, tables: Sequence[Table]) -> None:
         for table in tables:
-            if self._progress.cancelled:
+            if self._under_way.cancelled:
                 return
             try:
-                with JobGroup(self.quarantine.sessions.batch, self._progress, None):
+                with JobGroup(self.quarantine.sessions.batch, self._under_way, None):
                     self.quarantine.count(table)
             except Cancelled:
                 return
