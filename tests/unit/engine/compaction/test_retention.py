@@ -196,8 +196,10 @@ def test_deletes_still_block_resurrection(tmp_path: Path, catalog: Catalog) -> N
 def test_deletes_beyond_memory_are_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.store.live.deletes.MEMORY_KEYS", 1)
     table = made(tmp_path, SEQUENCED)
+    append(table, *[("+I", i, "1.00") for i in range(4)], seq="00000")
     append(table, *[("-D", i, "1.00") for i in range(4)], seq="00001")
-    table.deletes.keep(0, 1)
+    table.deletes.keep(0, 2)
+    append(table, ("+I", 2, "1.00"), seq="00001")
     append(table, ("-D", 2, "1.00"), seq="00002")
     assert table.deletes.find({(1,), (2,), (9,)}) == {(1,): "00001", (2,): "00002"}
 
