@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 APART = tuple(
     f"tests/chain/test_{name}.py"
-    for name in ("bench_chain", "demo", "pgbench", "source_columns", "source_data")
+    for name in ("bench_chain", "chaos", "demo", "pgbench", "source_columns", "source_data")
 )
 """Have a stack of their own, so either process may take them."""
 

@@ -145,10 +145,10 @@ def _step(
         change = TableChange(new.name, ChangeKind.LOGIC, what, readers(new.name, files))
         # Where it was to be applied before and was not done, nobody knows the shape that its rows have.
         known = old.readable and old.template == old.made_by
-        kept = old.has_rows or new.offline  # without rows, its columns are there all the same
-        if not kept or (known and old.shape == new.shape):
+        if known and old.shape == new.shape:
             return ApplyStep(change)
-        extended = known and extends(old.shape, new.shape)
+        # Also without rows: its files have the columns all the same.
+        extended = known and old.has_rows and extends(old.shape, new.shape)
         return ApplyStep(change, reshaped=not extended, extended=extended)
     if old.has_rows and (old.lacks or old.columns != new.columns):
         what = (f"its source has {'the column again' if old.lacks else 'other columns'}",)

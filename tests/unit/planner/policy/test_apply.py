@@ -103,10 +103,13 @@ def test_rows_of_a_text_that_was_never_done_have_a_shape_that_nobody_knows(world
     ):
         world.running[UPPER] = unknown
         assert "begins again" in world.plan()[0]
+
+
+def test_a_table_without_rows_has_the_columns_that_it_was_made_with(world: World) -> None:
     world.running[UPPER] = replace(world.running[UPPER], has_rows=False)
-    assert world.plan() == ["dwd.upper: LOGIC (columns); read by dws.lower"]
-    world.wanted[UPPER] = replace(world.wanted[UPPER], offline=True)  # its columns are on disk all the same
-    assert "begins again" in world.plan()[0]
+    for shape in (OTHER, WIDER):
+        world.edit(UPPER, shape)
+        assert "dwd.upper: LOGIC (columns), begins again" in world.plan()[0]
 
 
 def test_what_goes_comes_first_and_what_its_files_left_is_not_gone_on_from(world: World) -> None:
