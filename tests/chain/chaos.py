@@ -437,7 +437,7 @@ def wrong_figures(shop: Shop, derived: dict[str, str], dsn: str | None = None) -
             columns, expected = tuple(c.name for c in cursor.description), cursor.fetchall()
             live = shop.client.query(f"SELECT * FROM {table}")
             found = compare(columns, table=tuples(live, columns), expected=expected)
-            if not found.equal or not found.rows:
+            if not found.equal:  # without rows, where a table of a join was truncated
                 wrong[table] = str(found)
     return wrong
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from datetime import date
 
 import chaos
 import pytest
@@ -21,7 +20,7 @@ from headrace.spec import load_project
 
 
 def seeds() -> list[int]:
-    first = int(os.environ.get("HEADRACE_CHAOS_SEED") or f"{date.today():%Y%m%d}")
+    first = int(os.environ.get("HEADRACE_CHAOS_SEED") or 4)
     return [first + n for n in range(int(os.environ.get("HEADRACE_CHAOS_RUNS") or 1))]
 
 
