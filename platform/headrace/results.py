@@ -118,6 +118,7 @@ class ApplyResult(BaseModel):
     """`APPLY`, `CREATE`, `ALTER … AS`, `… ROLLBACK` and `DROP`. After a dry run nothing is refreshed."""
 
     dry_run: bool
+    halts: list[str] = Field(default=[], description="why tables cannot run as their sources are")
     tables: list[AppliedTable]
     proofs: list[ParityResult] = Field(default=[], description="BLUE GREEN: of the tables built aside")
     seconds: float = 0.0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
 from chain_support import eventually
 from running_shop import Shop, own_shop
+from test_surfaces import command
+
+from headrace.spec import load_project
 
 WORDS, COUNTS, TOTALS = "stg.page_words", "dwd.partition_word_count", "dws.partition_word_count"
 
@@ -137,3 +141,77 @@ def test_a_value_that_its_type_cannot_hold_is_put_aside_until_the_type_does(
     assert shop.client.run(replay).result["replayed"] == 0  # its type is what it was
     shop.client.run("ALTER MATERIALIZED TABLE stg.products DROP DEAD LETTERS REASON 'superseded'")
     assert shop.status()["stg.products"].dead_letters == 0
+
+
+NOTES, CODES, NOTED = "stg.notes", "stg.codes", "dwd.noted"
+JOINED = (
+    f"CREATE MATERIALIZED TABLE {NOTED} (PRIMARY KEY (id))\nFRESHNESS = INTERVAL '10' SECOND\n"
+    f"AS SELECT n.id, n.said, c.code FROM {NOTES} n JOIN {CODES} c ON c.code = n.code\n"
+)
+
+
+def capture(shop: Shop, *tables: str) -> None:
+    """Files for more tables of the source, each with a stg table."""
+    project = shop.settings.project
+    file = project / "deploy" / "connectors" / "shop.json"
+    connector = json.loads(file.read_text())
+    connector["config"]["table.include.list"] += "".join(f",public.{table}" for table in tables)
+    file.write_text(json.dumps(connector))
+    for table in tables:
+        text = f"CREATE MATERIALIZED TABLE stg.{table}\nFRESHNESS = DOWNSTREAM\nAS SELECT *\n"
+        (project / "layers" / "stg" / f"{table}.sql").write_text(f"{text}FROM shop.public.{table}\n")
+    (project / "layers" / "dwd" / "noted.sql").write_text(JOINED)
+
+
+@pytest.mark.long
+def test_a_table_without_a_key_is_refused_and_everything_else_goes_on(
+    shop: Shop, source: Callable[[str], None]
+) -> None:
+    source("CREATE TABLE notes (id int, code text, said text)")
+    source("INSERT INTO notes SELECT n, 'c' || n % 3, 'first' FROM generate_series(1, 9) AS n")
+    source("CREATE TABLE codes (code text NOT NULL, worth numeric(9,2))")
+    source("CREATE UNIQUE INDEX codes_by_code ON codes (code)")
+    source("ALTER TABLE codes REPLICA IDENTITY USING INDEX codes_by_code")
+    source("INSERT INTO codes SELECT 'c' || n, n FROM generate_series(0, 4) AS n")
+    capture(shop, "notes", "codes")
+    mends = 'ALTER TABLE "public"."notes" ADD PRIMARY KEY (…)'
+
+    applied = command(shop, "apply").stderr
+    assert "layers/stg/notes.sql:4:6: the source table `shop.public.notes` has no primary key" in applied
+    assert mends in applied
+    shop.project = load_project(shop.settings.project)
+    others = {str(t) for t in shop.project.tables} - {NOTES}
+    for again in (False, True):
+        if again:
+            shop.kill()
+        eventually("it is refused", lambda: shop.status()[NOTES].state == "FAILED")
+        eventually(
+            "others run",
+            lambda: {s.state for t, s in shop.status().items() if t in others} == {"RUNNING"},
+        )
+        assert "layers/stg/notes.sql:4:6" in says(shop, NOTES) and mends in says(shop, NOTES)
+    assert mends in command(shop, "doctor", code=1).stdout
+    assert mends in command(shop, "plan").stderr
+    source("UPDATE codes SET worth = 10 WHERE code = 'c1'")
+    source("DELETE FROM codes WHERE code = 'c4'")
+    source("UPDATE codes SET code = 'c5' WHERE code = 'c3'")
+    eventually("codes follow", lambda: values(shop, "code", table=CODES) == ["c0", "c1", "c2", "c5"])
+    source("INSERT INTO notes VALUES (10, 'c1', 'without a key')")
+    shop.verify(CODES, "stg.users")
+
+    source("ALTER TABLE notes ADD PRIMARY KEY (id)")
+    source("UPDATE notes SET said = 'before it is applied' WHERE id = 2")
+    command(shop, "apply")
+    shop.wait_running()
+    source("DELETE FROM notes WHERE id = 3")
+    source("UPDATE notes SET said = 'followed' WHERE id = 4")
+    eventually("it is followed", lambda: shop.status()[NOTES].rows == 9)
+    eventually("and read", lambda: "followed" in values(shop, "said", table=NOTED))
+    shop.verify(NOTES, CODES, NOTED)
+
+    source("ALTER TABLE notes DROP CONSTRAINT notes_pkey")
+    eventually("it is refused again", lambda: "layers/stg/notes.sql:4:6" in says(shop, NOTES))
+    assert shop.status()[CODES].state == "RUNNING"
+    source("ALTER TABLE notes ADD PRIMARY KEY (id)")
+    command(shop, "apply")
+    shop.wait_running()

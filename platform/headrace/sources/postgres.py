@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,8 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from headrace.errors import TransientError, UnknownName
+from headrace.errors import Location, TransientError, UnknownName
+from headrace.sources.keys import UniqueIndex, row_key
 from headrace.sources.types import SourceColumn, absent, column, not_carried
 from headrace.spec.identity import digest
 from headrace.spec.model import SourceTable
@@ -21,12 +22,16 @@ MARKER_TABLE = "headrace_marker"
 """A captured table `(id text primary key, at timestamptz)`: a row in it marks a position in the stream."""
 
 
+MessageKey = Callable[[SourceTable], tuple[str, ...]]
+
+
 @dataclass(frozen=True)
 class SourceSchema:
     """Columns, key and replica identity of one captured table.
 
     Args:
         left_out: columns that do not come with its rows, each with why.
+        refused: why its rows cannot be followed, and the SQL that helps; "" where they can.
     """
 
     table: SourceTable
@@ -34,6 +39,7 @@ class SourceSchema:
     key: tuple[str, ...]
     full_identity: bool
     left_out: tuple[tuple[str, str], ...] = ()
+    refused: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,7 +54,8 @@ class SourceSchema:
         """As JSON has it."""
         columns = [[c.name, c.type, c.dropped] for c in self.columns]
         identity, left_out = self.full_identity, [list(one) for one in self.left_out]
-        return {"columns": columns, "key": list(self.key), "full_identity": identity, "left_out": left_out}
+        known = {"columns": columns, "key": list(self.key), "full_identity": identity, "left_out": left_out}
+        return {**known, "refused": self.refused} if self.refused else known
 
     @classmethod
     def of(cls, table: SourceTable, recorded: dict[str, Any]) -> SourceSchema:
@@ -58,7 +65,12 @@ class SourceSchema:
             for name, kind, dropped in recorded["columns"]
         )
         left_out = tuple((name, why) for name, why in recorded["left_out"])
-        return cls(table, tuple(columns), tuple(recorded["key"]), recorded["full_identity"], left_out)
+        key, refused = tuple(recorded["key"]), recorded.get("refused", "")
+        return cls(table, tuple(columns), key, recorded["full_identity"], left_out, refused)
+
+    def why_refused(self, location: Location) -> str:
+        """What a person reads of a stg table whose rows cannot be followed, and where it reads them."""
+        return f"{location}: the source table `{self.table}` {self.refused}; then `headrace apply`"
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -90,11 +102,14 @@ SELECT attname, format_type(type, modifier), relreplident = 'f', typtype, attgen
 FROM typed JOIN pg_type t ON t.oid = type JOIN pg_class c ON c.oid = attrelid
 WHERE typtype <> 'd' ORDER BY attnum
 """
-_KEY = """
-SELECT a.attname FROM pg_index i
-JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, n) ON true
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-WHERE i.indrelid = to_regclass(%s) AND i.indisprimary ORDER BY k.n
+_UNIQUE = """
+SELECT c.relname, array_agg(coalesce(a.attname, '') ORDER BY k.n), i.indisprimary, i.indisreplident,
+    i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+        AND bool_and(coalesce(a.attnotnull, false))
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, n) ON k.n <= i.indnkeyatts
+LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = to_regclass(%s) AND i.indisunique GROUP BY i.indexrelid, c.relname ORDER BY c.relname
 """
 
 
@@ -103,7 +118,9 @@ SELECT n.name, concat_ws(' ',
     (SELECT md5(string_agg(concat_ws(' ', attnum, attname, atttypid, atttypmod), ',' ORDER BY attnum))
      FROM pg_attribute WHERE attrelid = to_regclass(n.name) AND attnum > 0 AND NOT attisdropped),
     (SELECT relreplident FROM pg_class WHERE oid = to_regclass(n.name)),
-    (SELECT indkey::text FROM pg_index WHERE indrelid = to_regclass(n.name) AND indisprimary))
+    coalesce((SELECT indkey::text FROM pg_index WHERE indrelid = to_regclass(n.name) AND indisprimary),
+        (SELECT string_agg(concat_ws(' ', indexrelid, indisreplident), ',' ORDER BY indexrelid)
+         FROM pg_index WHERE indrelid = to_regclass(n.name) AND indisunique)))
 FROM unnest(%s::text[]) AS n(name)
 """
 
@@ -142,13 +159,21 @@ def connect(dsn: str, **options: str) -> psycopg.Connection[tuple[object, ...]]:
     return connection
 
 
-def describe(dsn: str, tables: Iterable[SourceTable]) -> dict[SourceTable, SourceSchema]:
-    """Read the schemas of captured tables. Raises UnknownName where one does not exist or has no key."""
+def describe(
+    dsn: str, tables: Iterable[SourceTable], declared: MessageKey = lambda table: ()
+) -> dict[SourceTable, SourceSchema]:
+    """Read the schemas of captured tables. Raises UnknownName where one does not exist.
+
+    Args:
+        declared: what the connector's `message.key.columns` says of a table.
+    """
     with connect(dsn) as connection:
-        return {table: described(connection, table) for table in tables}
+        return {table: described(connection, table, declared(table)) for table in tables}
 
 
-def described(connection: psycopg.Connection[tuple[object, ...]], table: SourceTable) -> SourceSchema:
+def described(
+    connection: psycopg.Connection[tuple[object, ...]], table: SourceTable, declared: tuple[str, ...] = ()
+) -> SourceSchema:
     """As `describe`, of one table."""
     name = quoted(table)
     rows = connection.execute(_COLUMNS, (name,)).fetchall()
@@ -157,25 +182,23 @@ def described(connection: psycopg.Connection[tuple[object, ...]], table: SourceT
             f"the source table `{table}` does not exist in the database. Next: create it, or remove "
             f"the layer file that reads it"
         )
-    key = tuple(str(r[0]) for r in connection.execute(_KEY, (name,)).fetchall())
-    if not key:
-        raise UnknownName(
-            f"the source table `{table}` has no primary key, so its rows cannot be followed. "
-            "Next: ALTER TABLE … ADD PRIMARY KEY"
-        )
+    full = bool(rows[0][2])
+    indexes = [
+        UniqueIndex(str(index), tuple(map(str, cs)), bool(primary), bool(identity), bool(plain))  # type: ignore[call-overload]
+        for index, cs, primary, identity, plain in connection.execute(_UNIQUE, (name,)).fetchall()
+    ]
+    found = row_key(f"{table.schema}.{table.table}", name, indexes, full=full, declared=declared)
+    key, refused = found.columns, found.refused
     columns, left_out = [], []
     for own, kind, _, typtype, generated in rows:
         why = not_carried(str(kind), str(typtype), generated=bool(generated))
         if why is None:
             columns.append(column(str(own), str(kind)))
-        elif str(own) in key:
-            raise UnknownName(
-                f"the source table `{table}` cannot be followed by its key column `{own}`: {why}. Next: "
-                "another PRIMARY KEY, or remove the layer file that reads it"
-            )
         else:
             left_out.append((str(own), why))
-    return SourceSchema(table, tuple(columns), key, bool(rows[0][2]), tuple(left_out))
+            if str(own) in key:
+                refused = f"cannot be followed by its key column `{own}`: {why}. Next: another PRIMARY KEY"
+    return SourceSchema(table, tuple(columns), () if refused else key, full, tuple(left_out), refused)
 
 
 @dataclass(frozen=True)

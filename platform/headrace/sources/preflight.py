@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.sources.postgres import MARKER_TABLE, connect, quoted
+from headrace.sources.postgres import MARKER_TABLE, connect, described, quoted
+from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
 
@@ -14,12 +15,13 @@ class TableFacts:
     """A captured table as the database has it.
 
     Args:
+        refused: why nothing tells its rows apart, with the SQL that helps.
         identity: `pg_class.relreplident`: d, f, n or i.
     """
 
     table: SourceTable
     exists: bool
-    keyed: bool = True
+    refused: str = ""
     identity: str = "f"
     readable: bool = True
     published: bool = True
@@ -89,9 +91,9 @@ def _of_table(table: TableFacts, facts: Facts) -> list[str]:
     if not table.exists:
         return [f"{name} does not exist: create it, or remove the layer file that reads it"]
     found = []
-    if not table.keyed:
-        found.append(f"{name} has no primary key: ALTER TABLE {name} ADD PRIMARY KEY (…);")
-    if table.identity in ("n", "i"):
+    if table.refused:
+        found.append(f"{name} {table.refused}")
+    elif table.identity in ("n", "i"):
         found.append(f"{name} sends no key of what is deleted: ALTER TABLE {name} REPLICA IDENTITY FULL;")
     if not table.readable:
         found.append(f"GRANT SELECT ON {name} TO {facts.role};")
@@ -119,14 +121,9 @@ FROM unnest(%(names)s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_reg
 """
 
 
-def look(dsn: str, config: dict[str, str], tables: Iterable[SourceTable]) -> Facts:
-    """Ask the source; nothing is changed.
-
-    Args:
-        config: the connector's.
-    Raises:
-        TransientError: it does not answer.
-    """
+def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts:
+    """Ask the source; nothing is changed. Raises TransientError where it does not answer."""
+    config = connector.config
     names = {quoted(table): table for table in sorted(tables)}
     publication = config.get("publication.name", "dbz_publication")
     schema = min((table.schema for table in names.values()), default="public")
@@ -141,6 +138,8 @@ def look(dsn: str, config: dict[str, str], tables: Iterable[SourceTable]) -> Fac
             _OF_SERVER, asked
         ).fetchall()
         rows = connection.execute(_OF_TABLES, asked).fetchall()
+        there = [names[str(row[0])] for row in rows if row[1]]
+        schemas = {t: described(connection, t, connector.message_key(t.schema, t.table)) for t in there}
     return Facts(
         str(level),
         str(role),
@@ -151,7 +150,14 @@ def look(dsn: str, config: dict[str, str], tables: Iterable[SourceTable]) -> Fac
         config.get("publication.autocreate.mode", "all_tables") != "disabled",
         None if marker is None else bool(marker),
         tuple(
-            TableFacts(names[str(name)], bool(there), bool(keyed), str(identity), bool(readable), bool(pub))
-            for name, there, keyed, identity, readable, pub in rows
+            TableFacts(
+                names[str(name)],
+                exists=bool(exists),
+                refused=schemas[names[str(name)]].refused if exists else "",
+                identity=str(identity) if keyed else "f",  # else its key is what its identity carries
+                readable=bool(readable),
+                published=bool(pub),
+            )
+            for name, exists, keyed, identity, readable, pub in rows
         ),
     )

@@ -82,7 +82,8 @@ def followed(
             columns.append(absent(column))
     if behavior is not Behavior.IGNORE:
         columns += there.values()
-    return replace(now, columns=tuple(columns))
+    # Of a table that has lost its key the stored rows are told apart as before.
+    return replace(now, columns=tuple(columns), key=now.key or known.key)
 
 
 _INTEGERS = ("smallint", "int", "bigint")

@@ -34,6 +34,14 @@ class Connector:
         named = _entries(self.config, "schema.include.list")
         return named or tuple(dict.fromkeys(t.split(".")[0] for t in self.tables))
 
+    def message_key(self, schema: str, table: str) -> tuple[str, ...]:
+        """The columns that `message.key.columns` names for the table; () where it names none."""
+        for entry in self.config.get("message.key.columns", "").split(";"):
+            tables, _, columns = entry.strip().rpartition(":")
+            if tables and _matches((tables,), f"{schema}.{table}"):
+                return tuple(c.strip() for c in columns.split(",") if c.strip())
+        return ()
+
     def captures(self, schema: str, table: str) -> bool:
         """Whether Debezium captures the table: its lists hold anchored, case-insensitive expressions."""
         name = f"{schema}.{table}"

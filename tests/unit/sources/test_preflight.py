@@ -43,7 +43,7 @@ def test_what_a_server_lacks(lacks: dict[str, Any], mends: str) -> None:
     ("lacks", "mends"),
     [
         ({"exists": False}, '"public"."Orders" does not exist'),
-        ({"keyed": False}, 'ALTER TABLE "public"."Orders" ADD PRIMARY KEY'),
+        ({"refused": "has no primary key. Next: a key"}, '"public"."Orders" has no primary key. Next: a key'),
         ({"identity": "n"}, 'ALTER TABLE "public"."Orders" REPLICA IDENTITY FULL;'),
         ({"readable": False}, 'GRANT SELECT ON "public"."Orders" TO reader;'),
         ({"published": False}, 'ALTER PUBLICATION headrace_shop ADD TABLE "public"."Orders";'),

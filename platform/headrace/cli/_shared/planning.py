@@ -165,6 +165,10 @@ def _known(settings: Settings) -> tuple[_Known, list[str]]:
     """The project's tables, and what to tell where something of them is not known."""
     project, alterations = load_declared(settings.project, settings.catalog)
     sources, notes = _sources(settings, project)
+    for spec in project.tables.values():
+        read = None if spec.source is None else sources.get(spec.source)
+        if read is not None and read.refused:
+            notes.append(f"warning: {read.why_refused(spec.references[0].location)}")
     notes += [
         f"{a.table}: a statement has set {a.what} = {a.value}"
         + (f"; its file says {a.over}" if a.over else "")
@@ -187,7 +191,12 @@ def _sources(settings: Settings, project: Project) -> tuple[Mapping[SourceTable,
     from headrace.sources.postgres import describe
 
     try:
-        return describe(settings.postgres_dsn(), project.sources()), []
+        connectors = project.connectors
+        return describe(
+            settings.postgres_dsn(),
+            project.sources(),
+            lambda t: connectors[t.source].message_key(t.schema, t.table),
+        ), []
     except TransientError:
         return {}, [
             "the source does not answer, so its columns are not checked and strategies are not "

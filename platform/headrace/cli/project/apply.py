@@ -40,6 +40,8 @@ def apply(
                 print_json(planned)
                 return
             show_changes(planned["tables"])
+            for why in planned["halts"]:
+                note(f"does not run: {why}")
             if dry_run:
                 return
         result = progress.run(client, "APPLY BLUE GREEN" if blue_green else "APPLY").result

@@ -158,7 +158,7 @@ def _sources(settings: Settings) -> list[Finding]:
         read = [table for table in project.sources() if table.source == name]
         try:
             dsn = source_dsn(connector, settings.source_environment())
-            checks = preflight.judge(preflight.look(dsn, connector.config, read))
+            checks = preflight.judge(preflight.look(dsn, connector, read))
         except HeadraceError as error:  # the embedded one is started by `up`
             checks = [preflight.Check(True, f"not looked at: {error}")]
         findings += [Finding(f"source {name}", check.ok, check.detail) for check in checks]

@@ -11,7 +11,7 @@ import psycopg
 
 from headrace.engine.table.table import StgTable
 from headrace.errors import TransientError, UnknownName
-from headrace.sources.postgres import SourceSchema, connect, described, fingerprints
+from headrace.sources.postgres import MessageKey, SourceSchema, connect, described, fingerprints
 from headrace.sources.schema_change import change, followed
 from headrace.spec.model import SchemaChangeBehavior as Behavior
 from headrace.spec.model import TableName
@@ -30,10 +30,12 @@ class SourceColumns:
 
     Args:
         dsn: connection string of a source by its name.
+        declared: the key of its messages that the connector's file names.
     """
 
-    def __init__(self, dsn: Callable[[str], str]) -> None:
+    def __init__(self, dsn: Callable[[str], str], declared: MessageKey = lambda table: ()) -> None:
         self._dsn = dsn
+        self._declared = declared
         self._lock = threading.Lock()
         self._connections: dict[str, Connection] = {}
         self._silent: dict[str, float] = {}  # until when, by the monotonic clock
@@ -78,7 +80,8 @@ class SourceColumns:
             if self._seen.get(table.name) == seen:
                 continue
             try:
-                different = _different(table, described(connection, table.source.table))
+                captured = table.source.table
+                different = _different(table, described(connection, captured, self._declared(captured)))
             except UnknownName as error:
                 different = str(error)
             if different is None:
@@ -90,6 +93,8 @@ class SourceColumns:
 
 def _different(table: StgTable, now: SourceSchema) -> str | None:
     """What of the columns that it reads is different now. Its replica identity is followed at once."""
+    if now.refused:
+        return f"it {now.refused}"
     behavior = table.behavior if table.behavior is Behavior.IGNORE else Behavior.LENIENT
     there = followed(table.source, now, behavior).reading(columns_read(table.spec))
     different = change(table.source, there)

@@ -53,7 +53,7 @@ class Loads:
         if source not in connectors:
             raise UnknownName(f"no source `{source}`; {did_you_mean(source, connectors)}")
         known = [t for f in self.flows for t in f.tables]
-        tables = [t for t in known if is_stg(t) and t.source.table.source == source]
+        tables = [t for t in known if is_stg(t) and t.source.table.source == source and t.lacks is None]
         connector = connectors[source]
         load = BulkLoad(
             self.sessions,

@@ -176,7 +176,9 @@ class Apply:
             if failed:
                 raise _of_all(failed)
             self._relieve(halted - halts - {step.change.table for step in todo})
-        return ApplyResult(dry_run=dry_run, tables=applied, seconds=time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        said = [t.lacks for t in wanted if t.lacks is not None]
+        return ApplyResult(dry_run=dry_run, halts=said, tables=applied, seconds=seconds)
 
     def _check(self, step: ApplyStep) -> None:
         """Raises TerminalError where immutable partitions would be lost."""

@@ -74,7 +74,9 @@ def assemble(
         if source is not None:
             _check_source(spec, source)
         columns[spec.name] = _query_columns(spark, spec, columns)
-        keys[spec.name] = source.key if source is not None else spec.primary_key
+        if source is not None and source.refused:  # what reads it is planned all the same
+            keys[source.table] = source.key or _copied(source, columns[spec.name])
+        keys[spec.name] = keys[source.table] if source is not None else spec.primary_key
         _check_key(spec, keys[spec.name], columns[spec.name])
         _lint(spec, keys, columns)
         plan, extended, hidden = _plan(spark, spec, keys, columns)
@@ -99,9 +101,22 @@ def assemble(
             effective_freshness(spec, project)[0],
             extended=extended if hidden else None,
             limits=limits,
-            lacks=_dropped(lacking[spec.name]) if spec.name in lacking else None,
+            lacks=_halts(spec, source, lacking.get(spec.name)),
         )
     return registry
+
+
+def _copied(source: SourceSchema, columns: Columns) -> tuple[str, ...]:
+    """Columns of a source without a key that a query keeps: nothing less tells its rows apart."""
+    kept = {name for name, _ in columns}
+    return tuple(name for name in source.names if name in kept)
+
+
+def _halts(spec: TableSpec, source: SourceSchema | None, lacking: SpecError | None) -> str | None:
+    """What a person reads of a table that cannot run as its source is; None where it can."""
+    if source is not None and source.refused:
+        return source.why_refused(spec.references[0].location)
+    return _dropped(lacking) if lacking is not None else None
 
 
 def _dropped(error: SpecError) -> str:

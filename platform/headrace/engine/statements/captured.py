@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from headrace.catalog import Catalog
 from headrace.errors import TerminalError
-from headrace.sources.postgres import SourceSchema, describe
+from headrace.sources.postgres import MessageKey, SourceSchema, describe
 from headrace.sources.schema_change import change, followed, refused
 from headrace.spec import Project
 from headrace.spec.model import SchemaChangeBehavior as Behavior
@@ -23,11 +23,13 @@ class Captured:
     """
     Args:
         dsn: connection string of a source by its name.
+        declared: the key of its messages that the connector's file names.
         default: what is done when columns change, where no stg table says it.
     """
 
     catalog: Catalog
     dsn: Callable[[str], str]
+    declared: MessageKey
     default: Behavior
 
     def behaviors(self, project: Project) -> dict[SourceTable, Behavior]:
@@ -108,5 +110,6 @@ class Captured:
         found: dict[SourceTable, SourceSchema] = {}
         asked = sorted(tables)
         for source in sorted({t.source for t in asked}):
-            found |= describe(self.dsn(source), [t for t in asked if t.source == source])
+            own = [t for t in asked if t.source == source]
+            found |= describe(self.dsn(source), own, self.declared)
         return found

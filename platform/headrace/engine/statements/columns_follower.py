@@ -27,12 +27,14 @@ class ColumnsFollower:
         failures: knows of tables that left their flow for it.
         follow: lets the tables run by the columns that a captured table has now; raises what a person is to
             decide.
+        resume: lets a table go on that left its flow, unless it has gone on or may not.
     """
 
     registry: Registry
     sessions: Sessions
     failures: Failures
     follow: Callable[[SourceTable], None]
+    resume: Callable[[StgTable], None]
     _stop: threading.Event = field(init=False, default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -68,6 +70,8 @@ class ColumnsFollower:
             self.failures.changed.discard(table.name)
         try:
             self.follow(captured)
+            for table in tables:  # of columns that were back before they were looked at
+                self.resume(table)
             log.info("%s: its columns are followed", captured)
         except TransientError as error:
             log.info("the columns of %s wait: %s", captured, error)

@@ -16,7 +16,7 @@ from headrace.engine.statements.apply import Apply, plan
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.captured import Captured, Schemas
-from headrace.engine.table.table import Registry
+from headrace.engine.table.table import Registry, is_stg
 from headrace.errors import SpecError, TerminalError
 from headrace.locks import OrderedLock, Rank
 from headrace.progress import Progress
@@ -49,7 +49,8 @@ class Deployment:
         self._catalog = catalog
         self._applying = OrderedLock(Rank.APPLY, "the deployment")
         self._edited = Edited()
-        self._captured = Captured(catalog, self.dsn, SchemaChangeBehavior(settings.schema_change_behavior))
+        default = SchemaChangeBehavior(settings.schema_change_behavior)
+        self._captured = Captured(catalog, self.dsn, self.message_key, default)
         self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
         self._connectors: Mapping[str, Connector] = self.files.connectors
         with_alterations(self.files, catalog.alterations)
@@ -68,6 +69,10 @@ class Deployment:
     def dsn(self, source: str) -> str:
         """Connection string of a source by its name."""
         return source_dsn(self.connector(source), self._settings.source_environment())
+
+    def message_key(self, table: SourceTable) -> tuple[str, ...]:
+        """The key of a table's messages that the connector's file names; () where it names none."""
+        return self.connector(table.source).message_key(table.schema, table.table)
 
     def edited(self, name: TableName) -> list[str]:
         """What of the table's file waits for `headrace apply`."""
@@ -176,5 +181,7 @@ def _check_dropped(wanted: Registry, running: Registry) -> None:
     """Raises TerminalError where a text that is new names a column that its source has dropped."""
     for table in wanted:
         old = running.tables.get(table.name)
+        if is_stg(table) and table.source.refused:
+            continue  # whatever its text
         if table.lacks is not None and (old is None or old.template != table.template):
             raise TerminalError(table.lacks)

@@ -44,7 +44,7 @@ class Table:
         return {n: max(recorded.get(n, 0), covered.get(n, 0)) for n in {*recorded, *covered}}
 
     lacks: str | None = None
-    """Why its query cannot run: it names a column that its source has dropped."""
+    """Why it cannot run: its query names a column that its source has dropped, or its source has no key."""
 
     reshaped: bool = False
     """Whether its rows have another shape than it declares: columns, key or partition."""

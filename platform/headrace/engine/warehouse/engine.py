@@ -30,6 +30,7 @@ from headrace.engine.statements.deployment import Deployment
 from headrace.engine.statements.recompute import Recompute
 from headrace.engine.supervisor.admission import Admission
 from headrace.engine.supervisor.failures import Failures
+from headrace.engine.supervisor.schedule import outdated
 from headrace.engine.supervisor.start import flow_maker, open_tables
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.table import Registry, Table, is_stg
@@ -102,7 +103,9 @@ class Engine:
 
     @cached_property
     def _follower(self) -> ColumnsFollower:
-        return ColumnsFollower(self.registry, self.sessions, self.failures, self._follow_columns)
+        return ColumnsFollower(
+            self.registry, self.sessions, self.failures, self._follow_columns, self._resume_if_out
+        )
 
     def follow_columns(self, table: Table) -> None:
         """Let a stg table's rows be of the columns that its source has now; others are as they were.
@@ -112,6 +115,12 @@ class Engine:
         """
         if is_stg(table) and self.columns.look([table]):
             self._follow_columns(table.source.table)
+
+    def _resume_if_out(self, table: Table) -> None:
+        table, flow = self.registry.tables.get(table.name, table), self.flow(table.name)
+        out = flow is not None and table.name not in flow.active
+        if out and self.supervisor.admission.wanted(table.name) and outdated(table) is None:
+            self.resume(table)
 
     def _follow_columns(self, captured: SourceTable) -> None:
         self.loads.refuse()
@@ -179,7 +188,7 @@ def build(
         settings.connect_rest,
         settings.state,
     )
-    columns = SourceColumns(deployment.dsn)
+    columns = SourceColumns(deployment.dsn, deployment.message_key)
     make = flow_maker(
         deployment.connector,
         registry,

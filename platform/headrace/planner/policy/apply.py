@@ -27,7 +27,7 @@ class RunningTable:
         has_rows: whether it has a version.
         complete_through: the last partition that the batch alone has written, "" for none.
         columns: of a stg table: digest of the source's columns by which it runs.
-        lacks: whether it stands still, for a column that its source has dropped.
+        lacks: whether it stands still, for a column or a key that its source has not.
     """
 
     spec: TableSpec
@@ -51,7 +51,8 @@ class WantedTable:
         joins: whether it is a stg table whose source others have read already: its topic need not hold the
             rows that were there before, so they are read from the source.
         columns: of a stg table: digest of the source's columns that it reads.
-        lacks: whether its source has dropped a column that it names: its rows stay what they were.
+        lacks: whether its source has dropped a column that it names, or has no key: its rows stay what they
+            were.
     """
 
     name: TableName
@@ -135,9 +136,13 @@ def _step(
 ) -> ApplyStep | None:
     spec = files.tables[new.name]
     if old is None:  # nobody knows the shape of what a removed table of its name has left
-        return ApplyStep(TableChange(new.name, ChangeKind.ADDED), new.left_behind, new.joins)
+        joins = new.joins and not new.lacks
+        return ApplyStep(TableChange(new.name, ChangeKind.ADDED), new.left_behind and not new.lacks, joins)
     if new.lacks:
         return None
+    if old.lacks and not old.has_rows and spec.source is not None:
+        keyed = TableChange(new.name, ChangeKind.LOGIC, ("its source has a key",), readers(new.name, files))
+        return ApplyStep(keyed, joins=True)
     change = change_of(deployed.get(new.name, old.spec), spec, files)
     if old.made_by != new.template or old.shape != new.shape:
         # A `*`, or a type of an upstream, changes columns without a word of the text.

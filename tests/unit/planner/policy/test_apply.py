@@ -10,6 +10,7 @@ from planner_support import write_table
 
 from headrace.planner.policy.apply import ApplyStep, RunningTable, Shape, WantedTable, plan_apply
 from headrace.spec.model import TableName, TableSpec
+from headrace.spec.table import load_table
 
 UPPER, LOWER = TableName("dwd", "upper"), TableName("dws", "lower")
 QUERY = "SELECT order_id, logdate FROM {} WHERE logdate BETWEEN ${{start_date}} AND ${{end_date}}"
@@ -87,6 +88,24 @@ def test_more_columns_come_in_place(world: World) -> None:
     ):
         world.edit(UPPER, other)
         assert "begins again" in world.plan()[0]
+
+
+def test_a_stg_table_without_a_key_waits_and_is_read_once_it_has_one(tmp_path: Path) -> None:
+    name = TableName("stg", "orders")
+    (file := tmp_path / "layers" / "stg" / "orders.sql").parent.mkdir(parents=True)
+    file.write_text(
+        "CREATE MATERIALIZED TABLE stg.orders FRESHNESS = DOWNSTREAM\nAS SELECT * FROM a.b.orders\n"
+    )
+    spec = load_table(file)
+    halted = WantedTable(name, "old", SHAPE, joins=True, lacks=True)
+    world = World(Files({name: spec}), {}, {name: halted})
+    [added] = world.steps()
+    assert not added.renews
+    world.running[name] = RunningTable(spec, "old", "old", SHAPE, has_rows=False, lacks=True)
+    assert world.plan() == []
+    world.wanted[name] = WantedTable(name, "new", SHAPE)
+    [step] = world.steps()
+    assert step.renews and step.joins and "its source has a key" in str(step)
 
 
 def test_columns_that_came_in_vain_go_again(world: World) -> None:
