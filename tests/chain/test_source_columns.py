@@ -18,8 +18,8 @@ WORDS, COUNTS, TOTALS = "stg.page_words", "dwd.partition_word_count", "dws.parti
 
 @pytest.fixture(scope="module")
 def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """A small shop of its own: what happens to its columns stays in its tables."""
-    with own_shop(tmp_path_factory.mktemp("columns"), seed=12) as shop:
+    """A small shop of its own, over topics of several partitions: what happens to its columns stays there."""
+    with own_shop(tmp_path_factory.mktemp("columns"), seed=12, partitions=3) as shop:
         yield shop
 
 
