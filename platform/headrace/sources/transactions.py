@@ -90,18 +90,18 @@ class Transactions:
     def captured(self) -> frozenset[str]:
         return self._captured
 
-    def begin(self, applied: Mapping[str, str], since_ms: int) -> None:
+    def begin(self, applied: Mapping[str, Collection[str]], since_ms: int) -> None:
         """Reading begins at another cut.
 
         Args:
-            applied: of topics, the transaction that their last event before the cut is of: of it and of all
-                earlier ones the topic's events are in the tables.
+            applied: of topics, the transactions that the last events of their partitions before the cut are
+                of: of the newest of them and of all earlier ones the topic's events are in the tables.
             since_ms: commit time from which transactions are announced, milliseconds since 1970.
         """
         self._since_ms = since_ms
         self._open: dict[str, _Transaction] = {}
         self._ended: list[str] = []  # in commit order, the complete ones taken off
-        self._covered = {topic: name for topic, name in applied.items() if topic in self._captured}
+        self._covered = {topic: set(names) for topic, names in applied.items() if topic in self._captured}
         self._done: OrderedDict[str, None] = OrderedDict()
         self._arrived = self._clock()
         self._waiting = 0
@@ -199,7 +199,8 @@ class Transactions:
 
     def _complete(self, whole: Callable[[str, str, int], bool]) -> None:
         """Close complete transactions in commit order, up to the first that is not."""
-        covered = {t: self._ended.index(n) for t, n in self._covered.items() if n in self._ended}
+        places = {name: place for place, name in enumerate(self._ended)}
+        covered = {t: max((places.get(n, -1) for n in ns), default=-1) for t, ns in self._covered.items()}
         silent = self._clock() - self._arrived >= PATIENCE
         closed = 0
         for place, name in enumerate(self._ended):
@@ -217,7 +218,8 @@ class Transactions:
             self._close(name)
             closed += 1
         del self._ended[:closed]
-        self._covered = {t: n for t, n in self._covered.items() if covered.get(t, closed) >= closed}
+        for names in self._covered.values():  # what is not announced yet still counts
+            names.difference_update([name for name in names if places.get(name, closed) < closed])
         late = self._clock() - PATIENCE
         for name in [n for n, o in self._open.items() if o.expected is None]:
             if silent or (self._open[name].overtaken and self._open[name].since <= late):

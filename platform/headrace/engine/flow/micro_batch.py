@@ -84,14 +84,15 @@ class MicroBatch:
         """
         self.position = self.read_to = self.asked = position
         self.loaded = {topic for topic, parts in position.items() if len(parts) > 1 and any(parts.values())}
-        applied: dict[str, str] = {}
-        for topic in self.gate.captured:
-            if set(position.get(topic, {})) == {0}:
-                last = self._boundaries.last(topic, low.get(topic, {}).get(0, 0), position[topic][0])
-                if last is not None and last.transaction is not None:
-                    applied[topic] = last.transaction
+        applied = {topic: self._newest(topic, low.get(topic, {})) for topic in self.gate.captured}
         self._boundaries.rest()
         self.gate.begin(applied, since_ms)
+
+    def _newest(self, topic: str, low: Mapping[int, int]) -> set[str]:
+        """The transactions of the last events of a topic's partitions before the position."""
+        cut = self.position.get(topic, {})
+        last = (self._boundaries.last(topic, low.get(p, 0), at, p) for p, at in cut.items())
+        return {found.transaction for found in last if found is not None and found.transaction is not None}
 
     def close(self) -> None:
         self.cuts.missed()

@@ -22,10 +22,7 @@ class _Found(NamedTuple):
 
 
 class Boundaries:
-    """Of topics with one partition, whose events are in the order of commits.
-
-    Not thread-safe.
-    """
+    """Of topics whose events are in the order of commits within each partition. Not thread-safe."""
 
     def __init__(self, bootstrap: str) -> None:
         self._messages = Messages(bootstrap, AHEAD_KBYTES)
@@ -37,17 +34,19 @@ class Boundaries:
     def close(self) -> None:
         self._messages.close()
 
-    def last(self, topic: str, start: int, end: int) -> Last | None:
-        """The last event between two offsets; None where there is none.
+    def last(self, topic: str, start: int, end: int, partition: int = 0) -> Last | None:
+        """The last event between two offsets of a partition; None where there is none.
 
         Raises:
             TransientError: Kafka does not answer, or no longer has them.
         """
-        found = next(self._backwards(topic, start, end), None)
+        found = next(self._backwards(topic, start, end, partition), None)
         return None if found is None else found.event
 
     def through(self, topic: str, start: int, end: int, done: Callable[[Last], bool]) -> int:
         """The offset after the last event between two offsets that is done; the first ones are, the last not.
+
+        Of a topic with one partition.
 
         Args:
             done: whether an event may be applied.
@@ -74,12 +73,12 @@ class Boundaries:
     def _first(self, topic: str, start: int, end: int) -> _Found | None:
         return next(iter(reversed(list(self._backwards(topic, start, end)))), None)
 
-    def _backwards(self, topic: str, start: int, end: int) -> Iterator[_Found]:
+    def _backwards(self, topic: str, start: int, end: int, partition: int = 0) -> Iterator[_Found]:
         """Events from the last on; what is none is passed over."""
         high = end
         while high > start:
             low = max(start, high - CHUNK)
-            rows = self._messages.read({topic: {0: low}}, {topic: {0: high}})
+            rows = self._messages.read({topic: {partition: low}}, {topic: {partition: high}})
             columns = rows.column("offset").to_pylist(), rows.column("value").to_pylist()
             for offset, value in reversed(list(zip(*columns, strict=True))):
                 if (event := _event(value)) is not None:

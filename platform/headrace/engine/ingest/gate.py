@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from headrace.engine.ingest.offsets import lowered
 from headrace.engine.table.table import Registry, Table
@@ -34,7 +34,7 @@ class Gate:
         """Whether something waits."""
         return bool(self._held)
 
-    def begin(self, applied: Mapping[str, str], since_ms: Mapping[str, int]) -> None:
+    def begin(self, applied: Mapping[str, Collection[str]], since_ms: Mapping[str, int]) -> None:
         """Reading begins at another cut.
 
         Args:

@@ -94,7 +94,7 @@ def test_events_of_tables_outside_the_flow_are_not_waited_for(kafka: Kafka) -> N
 
 def test_a_start_goes_on_after_what_each_topic_has_in_its_table(kafka: Kafka) -> None:
     """Killed between two tables: one has its part of 7, the other waits for all of its own, 8 for both."""
-    kafka.gate.begin({ORDERS: "7", ITEMS: "6"}, {TRANSACTIONS: 100})
+    kafka.gate.begin({ORDERS: {"7"}, ITEMS: {"6"}}, {TRANSACTIONS: 100})
     kafka.batch(kafka.begin("6"), kafka.end("6", {ORDERS: 3, ITEMS: 3}), kafka.begin("7"))
     half = kafka.event(ITEMS, "7", ms=120)
     assert kafka.batch(half, kafka.end("7", {ORDERS: 1, ITEMS: 2}))[0] == []
@@ -102,6 +102,16 @@ def test_a_start_goes_on_after_what_each_topic_has_in_its_table(kafka: Kafka) ->
     done = kafka.begin("8"), kafka.end("8", {ORDERS: 1, ITEMS: 1})
     assert kafka.batch(*done, kafka.event(ORDERS, "8", ms=130))[0] == []
     assert sorted(kafka.batch(kafka.event(ITEMS, "8", ms=130))[0]) == [(ITEMS, 2), (ORDERS, 0)]
+
+
+def test_a_start_goes_on_after_the_newest_transaction_of_any_partition(kafka: Kafka) -> None:
+    kafka.gate.begin({ORDERS: {"6", "8"}, ITEMS: {"8"}}, {TRANSACTIONS: 100})
+    kafka.batch(kafka.begin("6"), kafka.end("6", {ORDERS: 1, ITEMS: 2}))
+    kafka.batch(kafka.begin("7"), kafka.end("7", {ORDERS: 2, ITEMS: 1}))
+    new = kafka.event(ORDERS, "9", ms=130)
+    eight = kafka.begin("8"), kafka.end("8", {ORDERS: 1, ITEMS: 1})
+    assert kafka.batch(kafka.begin("9"), new, *eight)[0] == []
+    assert kafka.batch(kafka.end("9", {ORDERS: 1}))[0] == [(ORDERS, 0)]
 
 
 def test_what_was_committed_before_all_that_is_announced_does_not_wait(kafka: Kafka) -> None:
