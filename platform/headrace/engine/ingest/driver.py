@@ -165,6 +165,7 @@ class _Applied:
 def _changes(spark: SparkSession, table: StgTable, found: _Batch, doubtful: Doubtful) -> _Applied:
     head = table.store.commit
     events, letters = found.events, list(found.letters)
+    doubtful |= Doubtful(everything=not head.rows)  # an empty table has no row before, whatever an event says
     while True:
         unsure = doubtful | Doubtful.of(letter.key for letter in letters)
         nets = net(
