@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "sequence guard: an event that is older than the row is applied",
         "engine/ingest/driver.py",
-        "if sequence(generation, e.lsn) > was.sequence)",
-        "if sequence(generation, e.lsn) is not None)",
+        "if sequence(head.generation, e.lsn) > known)",
+        "if sequence(head.generation, e.lsn) is not None)",
         ("tests/spark/test_ingest.py::test_a_late_event_loses_and_a_tombstone_blocks_resurrection",),
     ),
     Mutant(
