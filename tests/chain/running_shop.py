@@ -271,8 +271,9 @@ def copy_project(project: Path, layers: str = "*") -> None:
 
 def create_topics(bootstrap: str, partitions: int) -> None:
     """The topics of the shop's tables, before headrace and Debezium would make them."""
+    client = AdminClient({"bootstrap.servers": bootstrap})  # ends its requests when nobody has it any more
     topics = [NewTopic(f"shop.public.{table}", partitions, 1) for table in TABLES]
-    for created in AdminClient({"bootstrap.servers": bootstrap}).create_topics(topics).values():
+    for created in client.create_topics(topics).values():
         created.result(timeout=30)
 
 
