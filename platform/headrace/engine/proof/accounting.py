@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from headrace.engine.table.table import Table
 from headrace.results import CommitAccount, TableAccount
 from headrace.store.record.account import account, problems
@@ -37,7 +35,7 @@ def accounting(table: Table) -> TableAccount:
 def accounts(table: Table) -> list[CommitAccount]:
     """The table's newest commits as lines of its account, newest first."""
     known = [record for record in _recent(table, table.store.version) if record is not None]
-    return [CommitAccount.model_validate(asdict(account(record))) for record in reversed(known)]
+    return [account(record) for record in reversed(known)]
 
 
 def _recent(table: Table, version: int) -> list[Commit | None]:

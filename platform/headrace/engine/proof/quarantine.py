@@ -58,22 +58,14 @@ class Quarantine:
     def _derived(self, spark: SparkSession, table: Table, labels: LabelRange | None) -> DataFrame:
         with table.store.writing:  # between two refreshes: version and frontier belong together
             commit, frontier = table.store.commit, table.reached
+        empty = unwritten(table, None)
+        if empty:
+            frontier = self.registry.versions(table)
         through = commit.complete_through
-        if unwritten(table, None):
-            return self._rows(spark, table, self.registry.versions(table), labels, through).limit(0)
-        return self._rows(spark, table, frontier, labels, through)
-
-    def _rows(
-        self,
-        spark: SparkSession,
-        table: Table,
-        frontier: dict[str, int],
-        labels: LabelRange | None,
-        through: str,
-    ) -> DataFrame:
-        return quarantined_rows(
+        rows = quarantined_rows(
             spark, self.registry, table, frontier, labels=labels, complete_through=through
         )
+        return rows.limit(0) if empty else rows
 
     def rows(self, table: Table) -> pa.Table:
         """All of it, in the driver."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T", bound=Table)
+Read = TypeVar("Read")
 
 WIDTH = 2
 """Tables compared at the same time, one planned while the other runs; a single one where flows are busy."""
@@ -244,19 +245,14 @@ class Proof:
         """The rows of a stg table's source that are in its quarantine, with the constraints they break."""
         flow = flow_of(self.flows, table.name)
         assert flow is not None, "a stg table is in one, running or not"
-        for attempt in range(ATTEMPTS):
-            try:
-                with (
-                    self._cut(flow, [table]) as (at, cut),
-                    source_rows(
-                        self._session(table), table, at, cut, self.scratch, labels, quarantine=True
-                    ) as rows,
-                ):
+
+        def read() -> pa.Table:
+            with self._cut(flow, [table]) as (at, cut):
+                session = self._session(table)
+                with source_rows(session, table, at, cut, self.scratch, labels, quarantine=True) as rows:
                     return rows.toArrow()
-            except CutMissed:
-                if attempt + 1 == ATTEMPTS:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+
+        return _until_reached(read)
 
     def _refresh_from_source(
         self, table: StgTable, labels: LabelRange | None, progress: Progress
@@ -278,13 +274,7 @@ class Proof:
             if self.origins.renew(table, reading):
                 progress.report(f"{table.name}: its source's replication slot was made anew")
                 flow.look_at_sources()
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._read_again(flow, table, labels, progress)
-            except CutMissed:
-                if attempt + 1 == ATTEMPTS:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        return _until_reached(lambda: self._read_again(flow, table, labels, progress))
 
     def _read_again(
         self, flow: Flow, table: StgTable, labels: LabelRange | None, progress: Progress
@@ -329,3 +319,13 @@ def _reread(table: StgTable, at: Position, cut: Cut, origin: Origin | None) -> R
         # What the topic has up to there may be of other columns.
         lost=head.template == table.template or known.columns != (origin or known).columns,
     )
+
+
+def _until_reached(read: Callable[[], Read]) -> Read:
+    """What is read at a position; the flow may pass it in a batch too large to be looked into."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return read()
+        except CutMissed:
+            continue
+    return read()

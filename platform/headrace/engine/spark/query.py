@@ -57,11 +57,7 @@ def quarantined(
     Args:
         inputs, labels: as of `run`.
     """
-    return in_quarantine(_result(spark, spec, inputs, labels), spec)
-
-
-def in_quarantine(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Those of the query's rows that are in quarantine, as `quarantined`."""
+    rows = _result(spark, spec, inputs, labels)
     names = [
         f"CASE WHEN NOT coalesce({c.expression}, false) THEN '{c.name}' END" for c in quarantining(spec)
     ] or ["CAST(NULL AS string)"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from headrace.errors import TerminalError
+from headrace.results import CommitAccount
 from headrace.store.record.commits import Commit
 from headrace.store.schema import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -62,35 +63,13 @@ def _unbalanced(commit: Commit, kinds: Mapping[str, int], rows: int) -> str:
     return "" if said == done else f"its events have changed {said} rows, its changelog has {done}"
 
 
-@dataclass(frozen=True)
-class Account:
-    """One commit as a line of its table's account.
-
-    Args:
-        reads: change rows by upstream, of a derived table.
-        miscounted: rows that the table held beyond what the commit before says: damage that this one repairs.
-        events: what became of a stg table's events.
-    """
-
-    version: int
-    mode: str
-    reads: Mapping[str, int]
-    before: int
-    miscounted: int
-    inserted: int
-    updated: int
-    deleted: int
-    after: int
-    events: Mapping[str, object]
-
-
-def account(commit: Commit) -> Account:
-    """As the record tells it."""
+def account(commit: Commit) -> CommitAccount:
+    """One commit as a line of its table's account, as the record tells it."""
     kinds, events = commit.kinds or {}, commit.accounting
     if isinstance(letters := events.get("quarantined"), int):  # what an earlier version called dead letters
         events = {**events, "quarantined": {}, "dead_letters": letters}
     inserted, deleted = kinds.get(INSERT, 0), kinds.get(DELETE, 0)
-    return Account(
+    return CommitAccount(
         version=commit.version,
         mode=commit.mode,
         reads=commit.reads,
