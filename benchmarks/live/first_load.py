@@ -29,7 +29,8 @@ from headrace.services.first_load import wait_for_tables
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
-from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
+from headrace.sources.connect import ConnectClient, ConnectorFile
+from headrace.sources.registration import create_topics
 from headrace.sources.topics import Topics
 
 LARGER = 10

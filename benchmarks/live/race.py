@@ -20,7 +20,8 @@ from headrace.demo.memory import resident_bytes
 from headrace.errors import TransientError
 from headrace.percentile import percentile
 from headrace.services.stack import Stack
-from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
+from headrace.sources.connect import ConnectClient, ConnectorFile
+from headrace.sources.registration import create_topics
 
 BATCH, INTERVAL = 20, 0.5
 """Orders of one small update, and seconds in which one is made: 40 changes a second."""

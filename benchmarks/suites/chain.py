@@ -23,7 +23,8 @@ from headrace.gateway.client import GatewayClient
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import checkout
-from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
+from headrace.sources.connect import ConnectClient, ConnectorFile
+from headrace.sources.registration import create_topics
 
 WATCHED = "dws.user_hour"
 RATE_BAR = 1000.0

@@ -11,6 +11,7 @@ from chain_support import eventually
 from running_shop import Shop, own_shop
 from test_surfaces import command
 
+from headrace.sources.connect import ConnectClient
 from headrace.spec import load_project
 
 WORDS, COUNTS, TOTALS = "stg.page_words", "dwd.partition_word_count", "dws.partition_word_count"
@@ -118,6 +119,24 @@ def test_columns_change_while_nobody_is_there(shop: Shop, source: Callable[[str]
     shop.client.run("ALTER MATERIALIZED TABLE stg.users RESUME")
     eventually("it follows", lambda: values(shop, "vip", table="stg.users") == [False, True])
     assert values(shop, "city", "user_id % 5 = 0", table="stg.users") == ["before"]
+
+
+@pytest.mark.long
+def test_what_was_written_before_the_columns_changed_is_read_as_it_was(
+    shop: Shop, source: Callable[[str], None]
+) -> None:
+    """The connector comes to it only after the change, on a connection of its own."""
+    with ConnectClient(shop.settings.connect_rest) as connect:
+        connect.stop("shop")
+        source("UPDATE order_items SET quantity = 77 WHERE item_id % 5 = 0")
+        source("ALTER TABLE order_items ALTER COLUMN quantity TYPE bigint")
+        source("UPDATE order_items SET quantity = 5000000000 WHERE item_id % 5 = 1")
+        connect.resume("shop")
+        connect.wait_running("shop")
+    large = 5_000_000_000
+    eventually("it follows", lambda: large in values(shop, "quantity", table="stg.order_items"))
+    for rest, quantity in ((0, 77), (1, large)):
+        assert values(shop, "quantity", f"item_id % 5 = {rest}", "stg.order_items") == [quantity]
 
 
 def described(shop: Shop, table: str) -> dict[str, str]:

@@ -21,7 +21,8 @@ from headrace.services.programs.kafka import prepare_broker
 from headrace.services.scratch import free_ports, scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
-from headrace.sources.connect import ConnectClient, ConnectorFile, create_topics
+from headrace.sources.connect import ConnectClient, ConnectorFile
+from headrace.sources.registration import create_topics
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = ConnectorFile.read(ROOT / "deploy" / "connectors" / "shop.json")

@@ -27,7 +27,7 @@ REPORT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class FirstLoad:
-    """Called with a connector file that Connect does not know; see `sources.connect.Load`.
+    """Called with a connector file that Connect does not know; see `sources.registration.Load`.
 
     Args:
         start: starts the warehouse server and waits until it answers.

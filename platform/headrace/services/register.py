@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.settings import Settings
-from headrace.sources.connect import register_all
+from headrace.sources.registration import register_all
 
 
 def main() -> int:

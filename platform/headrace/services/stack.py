@@ -124,7 +124,7 @@ class Stack:
         Returns the connectors' names. Registering again changes nothing.
         """
         from headrace.services.first_load import FirstLoad
-        from headrace.sources.connect import register_all
+        from headrace.sources.registration import register_all
 
         report = on_progress or (lambda name, message: None)
         load = FirstLoad(

@@ -11,8 +11,9 @@ import json
 from pathlib import Path
 
 from headrace.sources.bulk.choice import slot_name
-from headrace.sources.bulk.slot import drop_slot, ensure_publication, exported
+from headrace.sources.bulk.slot import drop_slot, exported
 from headrace.sources.connect import ConnectClient
+from headrace.sources.publication import ensure_publication
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 

@@ -58,7 +58,7 @@ def apply(
 
 def _connectors(settings: Settings) -> tuple[list[str], list[str]]:
     """Those whose files say otherwise than Kafka Connect has them, and those that it has not."""
-    from headrace.sources.connect import differing
+    from headrace.sources.registration import differing
 
     try:
         return differing(settings)

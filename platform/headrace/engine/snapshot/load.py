@@ -34,7 +34,8 @@ from headrace.sources.bulk.facts import read_facts
 from headrace.sources.bulk.ranges import ALL_PAGES, PageRange, page_ranges
 from headrace.sources.bulk.reading import Reader
 from headrace.sources.bulk.record import LoadRecord, forget, load_record
-from headrace.sources.bulk.slot import drop_slot, ensure_publication, exported, slot_exists
+from headrace.sources.bulk.slot import drop_slot, exported, slot_exists
+from headrace.sources.publication import ensure_publication
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable

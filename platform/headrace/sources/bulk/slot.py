@@ -1,23 +1,21 @@
-"""The publication and the replication slot of a bulk snapshot, made as Debezium makes them.
+"""The replication slot of a bulk snapshot, made as Debezium makes it.
 
-The publication first: what is decoded of a change is decided by the catalog as it was then.
+The publication is there before: what is decoded of a change is decided by the catalog as it was then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from psycopg import sql
 
 from headrace.errors import TerminalError
 from headrace.sources.bulk.choice import slot_name
 from headrace.sources.postgres import connect
 from headrace.spec.connector import Connector
-from headrace.spec.model import SourceTable
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
@@ -54,48 +52,6 @@ def drop_slot(dsn: str, name: str) -> None:
         if found[0] is not None:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (found[0],))
         connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
-
-
-def ensure_publication(dsn: str, connector: Connector, tables: Sequence[SourceTable]) -> None:
-    """Create the connector's publication where its mode lets Debezium do so.
-
-    Raises:
-        TerminalError: it lacks one of `tables`.
-    """
-    name = connector.config.get("publication.name", "dbz_publication")
-    mode = connector.config.get("publication.autocreate.mode", "all_tables")
-    with connect(dsn) as connection:
-        if connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)).fetchone() is None:
-            if mode == "filtered":
-                captured = _captured(connection, connector) or [(t.schema, t.table) for t in tables]
-                listed = sql.SQL(", ").join(sql.Identifier(*t) for t in captured)
-                statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(sql.Identifier(name), listed)
-                connection.execute(statement)
-            elif mode == "all_tables":
-                connection.execute(
-                    sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES").format(sql.Identifier(name))
-                )
-        query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
-        held = set(connection.execute(query, (name,)).fetchall())
-    for table in tables:
-        if (table.schema, table.table) not in held:
-            raise TerminalError(
-                f"publication `{name}` lacks `{table.schema}.{table.table}`. Next: ALTER PUBLICATION {name} "
-                f"ADD TABLE {table.schema}.{table.table}, then `headrace up`"
-            )
-
-
-def _captured(
-    connection: psycopg.Connection[tuple[object, ...]], connector: Connector
-) -> list[tuple[str, str]]:
-    """The tables that Debezium will capture."""
-    query = (
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname <> 'information_schema' "
-        "AND n.nspname !~ '^pg_' ORDER BY 1, 2"
-    )
-    found = [(str(s), str(t)) for s, t in connection.execute(query).fetchall()]
-    return [(s, t) for s, t in found if connector.captures(s, t)]
 
 
 @contextmanager

@@ -1,0 +1,118 @@
+"""The registration of a project's connector files: topics, publication, the first load, the connector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.errors import TerminalError, TransientError
+from headrace.settings import Settings
+from headrace.sources.bulk.record import LoadRecord, load_record
+from headrace.sources.connect import ConnectClient, ConnectorFile
+from headrace.sources.dsn import source_dsn
+from headrace.sources.publication import MODE, as_registered, ensure_publication, made_here
+from headrace.spec.connector import Connector
+
+Load = Callable[[ConnectorFile], LoadRecord | None]
+"""Bring a source's rows before its connector is registered; None: the connector reads them itself."""
+
+
+def register_all(
+    settings: Settings,
+    *,
+    on_progress: Callable[[str], None] = lambda message: None,
+    load: Load = lambda file: None,
+    only: Container[str] | None = None,
+) -> list[str]:
+    """Register every connector file of the project, wait until each runs. The source's tables must exist.
+
+    Args:
+        load: called for a connector that Connect does not know.
+        only: names of those to register; None: all.
+    """
+    files = [f for f in _files(settings) if only is None or f.name in only]
+    create_topics(settings.kafka_bootstrap, [topic for file in files for topic in file.topics()])
+    with ConnectClient(settings.connect_rest) as client:
+        client.wait_ready()
+        known = client.names()
+        for file in files:
+            record = load_record(settings.state, file.name)
+            if file.name not in known and (record is None or not record.complete):
+                record = load(file)
+            on_progress(f"registering connector `{file.name}`")
+            if made_here(file):
+                connector = Connector(file.name, file.path, file.config)
+                ensure_publication(source_dsn(connector, settings.source_environment()), connector)
+            register(client, as_registered(file), record, settings.state)
+            client.wait_running(file.name)
+    return [file.name for file in files]
+
+
+def differing(settings: Settings) -> tuple[list[str], list[str]]:
+    """The connectors whose files Connect has otherwise, and those that it does not have.
+
+    Raises:
+        TransientError: it does not answer.
+    """
+    with ConnectClient(settings.connect_rest) as client:
+        known = client.names()
+        files = _files(settings)
+        changed = [f.name for f in files if f.name in known and _differs(f, client.config(f.name))]
+        return changed, [f.name for f in files if f.name not in known]
+
+
+def _differs(file: ConnectorFile, known: dict[str, str]) -> bool:
+    """But for what registering itself sets."""
+    own = {"name", "snapshot.mode", MODE if made_here(file) else ""}
+    return {k: v for k, v in file.config.items() if k not in own} != {
+        k: v for k, v in known.items() if k not in own
+    }
+
+
+def _files(settings: Settings) -> list[ConnectorFile]:
+    return [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
+
+
+def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | None, state: Path) -> None:
+    """Register one connector, after its bulk snapshot where there was one.
+
+    Raises:
+        TerminalError: it is registered though its bulk snapshot never ended.
+    """
+    if record is not None and not record.complete:
+        raise TerminalError(
+            f"the bulk snapshot of `{file.name}` did not end, and Connect has a connector of that name. "
+            f"Next: DELETE /connectors/{file.name} at {client.url}, then `headrace up`"
+        )
+    if record is not None:
+        file = file.streaming()
+        if record.state == "LOADED":
+            client.hand_over(file, record.lsn)
+            replace(record, state="STREAMING").save(state)
+    client.put_connector(file)
+    found = client.status(file.name).state
+    if found == "FAILED":
+        client.restart_failed(file.name)
+    elif found in ("STOPPED", "PAUSED"):
+        client.resume(file.name)
+
+
+def create_topics(bootstrap: str, topics: list[str]) -> None:
+    """One partition each, where missing: a table without rows has no topic, and its readers would fail.
+
+    How many replicas they have is the cluster's default.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    if not topics:
+        return
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    wanted = [NewTopic(topic, num_partitions=1, replication_factor=-1) for topic in topics]
+    for topic, created in client.create_topics(wanted, operation_timeout=30).items():
+        try:
+            created.result(timeout=30)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TransientError(f"topic `{topic}` could not be created: {error}") from error
