@@ -279,6 +279,41 @@ def test_debeziums_snapshot_has_one_position(
     assert (account["inserted"], account["unchanged"] + account["duplicate"]) == (2, 1)
 
 
+@pytest.mark.parametrize("feed", [feed_small, feed_large, feed_arrow])
+def test_a_first_snapshot_that_began_anew_is_not_trusted(harness: Callable[..., Harness], feed: Feed) -> None:
+    """What was deleted between the two attempts is in no event."""
+    warehouse = harness({}, sources=TABLES)
+    table = warehouse.table("stg.users")
+    for key in range(6):
+        warehouse.source.put("users", user_id=key, city="Oslo")
+    events = [replace(e, op="r", lsn=500, snapshot="true") for e in warehouse.source.take()]
+    anew = [replace(e, lsn=600) for e in events[2:]]
+    with pytest.raises(NeedsResync, match=r"began anew.*Next: `headrace resync stg\.users`"):
+        feed(warehouse, table, [*events[:2], *anew])
+    feed(warehouse, table, events[:2])
+    with pytest.raises(NeedsResync, match="began anew"):
+        feed(warehouse, table, anew)
+    assert table.store.commit.snapshot == 500 and table.store.version == 1
+
+
+@pytest.mark.parametrize("feed", [feed_small, feed_large, feed_arrow])
+def test_a_snapshot_that_is_asked_for_later_reads_rows_once_more(
+    harness: Callable[..., Harness], feed: Feed
+) -> None:
+    warehouse = harness({}, sources=TABLES)
+    table = warehouse.table("stg.users")
+    for key in range(6):
+        warehouse.source.put("users", user_id=key, city="Oslo")
+    events = warehouse.source.take()
+    read = [replace(e, op="r", lsn=5, snapshot="true") for e in events[:3]]
+    at = events[-1].lsn + 100
+    asked = [replace(e, op="r", lsn=at, offset=e.offset + 6, snapshot="true") for e in events[:2]]
+    feed(warehouse, table, [*read, *events[3:], *asked])
+    feed(warehouse, table, [replace(e, lsn=at + 50, offset=e.offset + 8, snapshot="last") for e in asked])
+    assert [row[0] for row in state(table)["rows"]] == list(range(6))
+    assert table.store.commit.snapshot == 5
+
+
 @pytest.mark.parametrize("feed", [feed_small, feed_large])
 def test_a_value_that_was_not_sent_is_not_taken_for_one(harness: Callable[..., Harness], feed: Feed) -> None:
     warehouse = harness({}, sources={"files": FILES})

@@ -21,6 +21,9 @@ ENVELOPE = (
 LAST_READ = ("last_in_data_collection", "last")
 """`source.snapshot` of the last row that Debezium's snapshot reads of a table."""
 
+INCREMENTAL = "incremental"
+"""`source.snapshot` of rows that are read while the changes go on, when somebody asks for it."""
+
 TRUNCATE = "t"
 """The operation that deletes every row that was there before it. Its message has no key."""
 

@@ -41,6 +41,7 @@ class Reread:
             offsets={**commit.offsets, **self.offsets},
             generation=self.generation,
             origin=self.origin,
+            snapshot=0,
             loaded=commit.version if anew else 0,
             loaded_at=self.offsets if anew else {},
         )

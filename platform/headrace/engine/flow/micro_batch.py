@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.boundary import Boundaries
 from headrace.engine.ingest.cuts import Cuts
+from headrace.engine.ingest.first_snapshot import left_behind
 from headrace.engine.ingest.gate import Gate
 from headrace.engine.ingest.ingest import PIECE, ingest_events, ingest_range, reading_snapshot
 from headrace.engine.ingest.refused import changed_columns
@@ -24,6 +25,7 @@ from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import Event
 from headrace.sources.messages import Messages
 from headrace.spec.model import TableName
+from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets
 
 if TYPE_CHECKING:
@@ -175,8 +177,26 @@ class MicroBatch:
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
         ingest = partial(self._ingest_small, events=offsets.by_topic(events), ends=ends, batch_id=batch_id)
-        self.derive(self.tables.ingest(ingest), batch_id)
+        self.derive(self._ingest(ingest), batch_id)
         self.cuts.applied(events, ends, lambda: {t.name: t.store.version for t in self.tables.all})
+
+    def _ingest(self, ingest: Callable[[StgTable], Delta | None]) -> dict[TableName, Delta]:
+        reading = [t for t in self.tables.all if is_stg(t) and t.name in self.tables.active]
+        if not self.steps:  # it may have been killed between two tables' commits
+            self._leave_behind(reading, {})
+        before = {t.name: t.store.commit for t in reading}
+        known = self.tables.ingest(ingest)
+        if any(t.store.commit.snapshot != before[t.name].snapshot for t in reading):
+            self._leave_behind(reading, before)
+        return known
+
+    def _leave_behind(self, tables: list[StgTable], before: Mapping[TableName, Commit]) -> None:
+        """Let tables leave that hold rows of a first snapshot that was given up."""
+        for source in {t.source.table.source for t in tables}:
+            own = [t for t in tables if t.source.table.source == source]
+            known = {t.name: before[t.name] for t in own if before}
+            for table, error in left_behind(own, known):
+                self.tables.left(table, error)
 
     def _ingest_small(
         self, table: StgTable, *, events: Mapping[str, list[Event]], ends: Offsets, batch_id: int
@@ -206,7 +226,7 @@ class MicroBatch:
             self.loaded.add(topic)
 
     def _large(self, ends: Offsets, batch_id: int) -> None:
-        known = self.tables.ingest(partial(self._ingest_large, ends=ends, batch_id=batch_id))
+        known = self._ingest(partial(self._ingest_large, ends=ends, batch_id=batch_id))
         self.cuts.missed()
         self.derive(known, batch_id)
 

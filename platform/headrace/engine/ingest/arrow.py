@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 
 from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.direct import SAMPLE_ROWS, agrees, direct_query
+from headrace.engine.ingest.first_snapshot import Reads
 from headrace.engine.ingest.spark import Loaded, account, follows, next_commit
 from headrace.engine.rows.diff import check_unique, count_kinds, counted, diff
 from headrace.engine.spark.arrow_query import run_direct
 from headrace.engine.table.table import Delta, StgTable
 from headrace.planner.sql.direct import Direct, Value
 from headrace.sources.decoding import Undecodable, decodable, decode
-from headrace.sources.envelope import LAST_READ, sequence
+from headrace.sources.envelope import INCREMENTAL, LAST_READ, sequence
 from headrace.store.live.key_joins import anti_join, semi_join
 from headrace.store.record.frontier import Offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM
@@ -109,7 +110,7 @@ class _Events:
         lasts = pc.or_(
             pc.not_equal(events.column("op"), "r"), pc.is_in(events.column("snapshot"), pa.array(LAST_READ))
         )
-        last = _last(events)
+        last, reads = _last(events), _reads(events)
         return cls(
             last,
             {
@@ -124,6 +125,8 @@ class _Events:
                 "lsn": pc.max(events.column("lsn")).as_py(),
                 "first_lsn": pc.min(events.column("lsn")).as_py(),
                 "source_ms": pc.max(events.column("source_ms")).as_py(),
+                "read_first": reads.first,
+                "read_last": reads.last,
             },
         )
 
@@ -132,6 +135,16 @@ class _Events:
         """The source's columns of these events."""
         names = list(table.source.names)
         return pa.table([events.column(f"c{i}") for i in range(len(names))], names=names)
+
+
+def _reads(events: pa.Table) -> Reads:
+    read = pc.equal(events.column("op"), "r")
+    lsn, incremental = events.column("lsn"), pc.equal(events.column("snapshot"), INCREMENTAL)
+    streamed = pc.min(lsn.filter(pc.invert(read))).as_py()
+    own = lsn.filter(pc.and_(read, pc.invert(pc.fill_null(incremental, False))))
+    if streamed is not None:
+        own = own.filter(pc.less(own, streamed))
+    return Reads(pc.min(own).as_py() or 0, pc.max(own).as_py() or 0)
 
 
 def _last(events: pa.Table) -> pa.Table:

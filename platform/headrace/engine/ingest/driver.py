@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.engine.ingest.first_snapshot import Reads, read_at
 from headrace.engine.ingest.images import Images, run_images
 from headrace.engine.ingest.refused import unsent
 from headrace.engine.refresh.constraints import check_violations
@@ -145,6 +146,7 @@ def _commit(
         batch=batch,
         origin=table.run.origin_after(head),
         high=max(head.high, highest),
+        snapshot=read_at(table, Reads.of(found.events)),
         source_ms=max([head.source_ms, *(e.source_ms for e in found.events)]),
         accounting=accounting.model_dump(),
     )

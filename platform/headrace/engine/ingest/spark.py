@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.engine.compaction.compaction import compact, snapshot_commit
+from headrace.engine.ingest.first_snapshot import Reads, read_at
 from headrace.engine.ingest.images import decode
 from headrace.engine.ingest.offsets import parse
 from headrace.engine.ingest.refused import unsent
@@ -30,7 +31,7 @@ from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
 from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import LAST_READ, TRUNCATE, fault_sql, sequence
+from headrace.sources.envelope import INCREMENTAL, LAST_READ, TRUNCATE, fault_sql, sequence
 from headrace.sources.types import unsent_sql
 from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets, merge_offsets
@@ -273,6 +274,7 @@ def next_commit(
         batch=batch,
         origin=table.run.origin_after(head),
         high=max(head.high, sequence(head.generation, summary["lsn"])),
+        snapshot=read_at(table, Reads(summary["read_first"], summary["read_last"])),
         truncated=truncated or head.truncated,
         source_ms=max(head.source_ms, summary["source_ms"]),
         accounting=accounting.model_dump(),
@@ -281,6 +283,9 @@ def next_commit(
 
 VALID = f"NOT _tombstone AND _fault IS NULL AND _e_op <> '{TRUNCATE}'"
 """Of decoded messages: those of a row."""
+
+READ = f"{VALID} AND _e_op = 'r' AND _e_snapshot IS DISTINCT FROM '{INCREMENTAL}'"
+"""Those of a row that a snapshot has read, of which the changes wait for the end."""
 
 _META = ("topic", "partition", "offset", "key", "op", "lsn", "source_ms", "snapshot")
 """Of the envelope; `_e_` stands before them, for columns of the source may have these names."""
@@ -441,8 +446,16 @@ def _summary(events: DataFrame) -> dict[str, int]:
         "coalesce(max(_e_lsn) FILTER (WHERE _fault IS NULL), 0) AS lsn",
         f"coalesce(min(_e_lsn) FILTER (WHERE {VALID}), 0) AS first_lsn",
         "coalesce(max(_e_source_ms), 0) AS source_ms",
+        f"coalesce(min(_e_lsn) FILTER (WHERE {READ}), 0) AS read_first",
+        f"coalesce(max(_e_lsn) FILTER (WHERE {READ}), 0) AS read_last",
+        f"coalesce(min(_e_lsn) FILTER (WHERE {VALID} AND _e_op <> 'r'), 0) AS streamed",
     ).collect()[0]
-    return {name: int(row[name]) for name in row.asDict()}
+    summary = {name: int(row[name]) for name in row.asDict()}
+    if 0 < summary["streamed"] <= summary["read_last"]:  # a later snapshot came over the changes
+        first = f"{READ} AND _e_lsn < {summary['streamed']}"
+        found = events.where(first).selectExpr("min(_e_lsn)", "max(_e_lsn)").collect()[0]
+        summary |= {"read_first": found[0] or 0, "read_last": found[1] or 0}
+    return summary
 
 
 def account(

@@ -48,6 +48,8 @@ class Commit:
         origin: what `offsets` and `high` count in, stg only; see `sources.origin.Origin`.
         high: highest source sequence ever applied (stg only).
         truncated: that of the source's last TRUNCATE, which what is older comes too late for; "" for none.
+        snapshot: log position of the source at which the connector's first snapshot has read the rows (stg
+            only); 0 where it has read none.
         source_ms: commit time at the source of the newest event applied, milliseconds since 1970.
         watermark_ms: time at the source up to which everything is in the table, milliseconds since 1970, as
             it was known before this commit, which can only have added to it; 0 while unknown.
@@ -82,6 +84,7 @@ class Commit:
     batch: int = -1
     high: str = ""
     truncated: str = ""
+    snapshot: int = 0
     source_ms: int = 0
     watermark_ms: int = 0
     accounting: dict[str, Any] = field(default_factory=dict)

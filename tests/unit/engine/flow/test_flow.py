@@ -22,6 +22,7 @@ from headrace.engine.table.limits import Limits
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.envelope import Event
 from headrace.spec.model import SourceTable
+from headrace.store.record.commits import Commit
 
 NOW = 1000.0
 ORDERS_TABLE = SourceTable("shop", "public", "orders")
@@ -147,7 +148,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
 
 
 def stg(offset: int | None = None, name: str = "stg.orders") -> Any:
-    commit = SimpleNamespace(offsets={} if offset is None else {ORDERS: {0: offset}})
+    commit = Commit("stg.orders", "stream", 1, offsets={} if offset is None else {ORDERS: {0: offset}})
     return SimpleNamespace(
         name=name,
         freshness=timedelta(seconds=10),

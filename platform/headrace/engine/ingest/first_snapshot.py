@@ -1,0 +1,86 @@
+"""Debezium's first snapshot of a source, and whether it began anew.
+
+One that is interrupted begins again at a later position of the source's log, and the stream goes on after it.
+What was deleted between the two is in no event: the rows that the first attempt has read would stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.engine.ingest.refused import lost_input
+from headrace.engine.table.table import StgTable
+from headrace.errors import NeedsResync
+from headrace.sources.envelope import INCREMENTAL, Event, sequence
+from headrace.spec.model import TableName
+from headrace.store.record.commits import Commit
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Log positions at which rows were read that a micro-batch has before any change; 0 without such rows."""
+
+    first: int = 0
+    last: int = 0
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Reads:
+        """Of a table's valid events."""
+        read, streamed = [], []
+        for event in events:
+            if event.op != "r":
+                streamed.append(event.lsn)
+            elif event.snapshot != INCREMENTAL:
+                read.append(event.lsn)
+        own = [lsn for lsn in read if lsn < min(streamed, default=lsn + 1)]
+        return cls(min(own, default=0), max(own, default=0))
+
+
+def read_at(table: StgTable, reads: Reads) -> int:
+    """The position at which the source's first snapshot has read the rows of the table after a micro-batch.
+
+    A snapshot that is asked for later reads rows over changes that are applied, and does not count.
+
+    Returns:
+        0 where none has read any.
+    Raises:
+        NeedsResync: it began anew.
+    """
+    head = table.store.commit
+    if not reads.first or not _only_read(head):
+        return head.snapshot
+    if reads.first < reads.last or head.snapshot not in (0, reads.last):
+        raise _began_anew(table)
+    return reads.last
+
+
+def _only_read(head: Commit) -> bool:
+    """Whether no change was applied so far."""
+    return head.high == ("" if not head.snapshot else sequence(head.generation, head.snapshot))
+
+
+def left_behind(
+    tables: Iterable[StgTable], before: Mapping[TableName, Commit]
+) -> list[tuple[StgTable, NeedsResync]]:
+    """The tables of a source whose rows an earlier attempt has read, where a later one has none of them.
+
+    Args:
+        tables: of one source.
+        before: their records before the micro-batch; empty where they are taken up by the flow.
+    """
+    held = [(table, table.store.commit) for table in tables]
+    newest = max((own.snapshot for _, own in held), default=0)
+    if newest in {commit.snapshot for commit in before.values()}:
+        return []
+    if not all(map(_only_read, before.values() or [own for _, own in held])):
+        return []  # it was asked for while the source streams
+    return [(table, _began_anew(table)) for table, own in held if 0 < own.snapshot < newest]
+
+
+def _began_anew(table: StgTable) -> NeedsResync:
+    return lost_input(
+        table,
+        "the connector was interrupted while it read its source for the first time, and began anew: what was "
+        "deleted in between is in no event",
+    )
