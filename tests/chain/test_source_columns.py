@@ -183,6 +183,17 @@ def capture(shop: Shop, *tables: str) -> None:
 
 
 @pytest.mark.long
+def test_a_table_that_others_inherit_from_halts(shop: Shop, source: Callable[[str], None]) -> None:
+    source("CREATE TABLE old_words () INHERITS (page_words)")
+    source("UPDATE page_words SET word = word WHERE word_id = 1")
+    eventually("it halts", lambda: "has heirs (old_words)" in says(shop, WORDS))
+    assert "ALTER TABLE old_words NO INHERIT" in says(shop, WORDS)
+    assert shop.status()["stg.users"].state == "RUNNING"
+    source("DROP TABLE old_words")
+    shop.client.run("APPLY")
+
+
+@pytest.mark.long
 def test_a_table_without_a_key_is_refused_and_everything_else_goes_on(
     shop: Shop, source: Callable[[str], None]
 ) -> None:

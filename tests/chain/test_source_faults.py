@@ -100,6 +100,22 @@ def test_after_a_deleted_topic_a_resync_leads_back(shop: Shop) -> None:
 
 
 @pytest.mark.long
+def test_a_table_that_left_the_publication_says_by_which_sql_it_is_back(shop: Shop) -> None:
+    shop.wait_caught_up()
+    back = 'ALTER PUBLICATION headrace_shop ADD TABLE "public"."page_words"'
+    with kept(shop) as source:
+        source.execute("ALTER PUBLICATION headrace_shop DROP TABLE page_words")
+        source.execute("UPDATE page_words SET word = 'unheard' WHERE word_id % 5 = 0")
+        eventually("it is missed", lambda: shop.status()[WORDS].state == "NEEDS RESYNC")
+        assert back in (shop.status()[WORDS].last_error or "")
+        assert shop.status()["stg.users"].state == "RUNNING"
+        source.execute(back.encode())
+        shop.client.run(f"ALTER MATERIALIZED TABLE {WORDS} RESYNC")
+        assert shop.status()[WORDS].state == "RUNNING"
+    shop.verify(WORDS, *READERS)
+
+
+@pytest.mark.long
 def test_a_transaction_that_began_before_a_resync_is_not_lost(shop: Shop) -> None:
     """Its changes stand in the log before the position, and come after it."""
     shop.wait_caught_up()

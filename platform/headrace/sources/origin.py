@@ -6,7 +6,7 @@ the place of the former, going on by them would skip events without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ class Origin:
             elsewhere, have none there.
         columns: digest of the source's columns that the table reads.
         relation: PostgreSQL's identifier of the captured table.
+        published: whether the connector's publication was seen to have the captured table.
     """
 
     topic: str = ""
@@ -39,6 +40,7 @@ class Origin:
     slotted: bool = False
     columns: str = ""
     relation: int = 0
+    published: bool = False
 
     @classmethod
     def of(cls, recorded: dict[str, Any]) -> Origin:
@@ -81,6 +83,9 @@ class Server:
         lsn: where its log stands.
         slot: what is wrong with the connector's replication slot; None while it is there.
         relations: identifiers of captured tables; 0 of one that is not there.
+        published: captured tables whose changes the connector's publication gives under their names.
+        unpublished: the others where there is the publication, each with why and the SQL that mends it.
+        partitioned: those of partitions.
     """
 
     system: str
@@ -88,6 +93,18 @@ class Server:
     lsn: int
     slot: str | None
     relations: Mapping[SourceTable, int] = field(default_factory=dict)
+    published: Set[SourceTable] = frozenset()
+    unpublished: Mapping[SourceTable, str] = field(default_factory=dict)
+    partitioned: Set[SourceTable] = frozenset()
+
+    def unheard(self, table: SourceTable, known: Origin) -> str | None:
+        """Why changes of a captured table do not come; None where they do, or as far as is known.
+
+        A plain table that was never seen in the publication may be on its way there: the connector adds it.
+        Of a partitioned one no change comes under its name, while its rows were read by it.
+        """
+        why = self.unpublished.get(table)
+        return why if known.published or table in self.partitioned else None
 
 
 _SERVER = """
@@ -104,26 +121,63 @@ _SLOT = {
 }
 
 
-_RELATIONS = "SELECT n.name, coalesce(to_regclass(n.name)::oid::bigint, 0) FROM unnest(%s::text[]) AS n(name)"
+# A publication that gives changes under the names of partitions lists these instead of their table.
+_RELATIONS = """
+SELECT n.name, coalesce(c.oid::bigint, 0), coalesce(c.relkind = 'p', false), EXISTS (
+    SELECT FROM pg_publication_tables p JOIN pg_namespace s ON s.nspname = p.schemaname
+    WHERE p.pubname = %(publication)s AND s.oid = c.relnamespace AND p.tablename = c.relname)
+FROM unnest(%(names)s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
+"""
+_PUBLICATION = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
 
 
-def server(dsn: str, slot: str, tables: Iterable[SourceTable] = ()) -> Server | None:
+def server(dsn: str, slot: str, publication: str, tables: Iterable[SourceTable] = ()) -> Server | None:
     """Ask a source's server; None where it does not answer or does not say.
 
     Args:
         slot: the connector's replication slot.
+        publication: the connector's.
         tables: captured ones.
     """
     names = {quoted(table): table for table in tables}
     try:
         with connect(dsn) as connection:
             [(system, timeline, lsn, status)] = connection.execute(_SERVER, (slot,)).fetchall()
-            rows = connection.execute(_RELATIONS, (list(names),)).fetchall()
+            asked = {"publication": publication, "names": list(names)}
+            rows = connection.execute(_RELATIONS, asked).fetchall()
+            [(there,)] = connection.execute(_PUBLICATION, (publication,)).fetchall()
     except (TransientError, psycopg.Error):
         return None
     wrong = _SLOT.get(str(status), "").format(slot=slot) or None
-    relations = {names[str(name)]: int(str(found)) for name, found in rows}
-    return Server(str(system), int(str(timeline) or "0", 16), int(str(lsn)), wrong, relations)
+    partitioned = frozenset(names[str(name)] for name, _, parts, _ in rows if parts)
+    published = frozenset(names[str(name)] for name, _, _, published in rows if published)
+    missed = {names[str(name)] for name, relation, _, _ in rows if there and relation} - published
+    return Server(
+        str(system),
+        int(str(timeline) or "0", 16),
+        int(str(lsn)),
+        wrong,
+        {names[str(name)]: int(str(relation)) for name, relation, _, _ in rows},
+        published,
+        {t: unpublished(quoted(t), publication, parts=t in partitioned) for t in missed},
+        partitioned,
+    )
+
+
+def unpublished(table: str, publication: str, *, parts: bool) -> str:
+    """Why changes of a captured table do not come under its name, and the SQL that mends it.
+
+    Args:
+        table: as SQL has it.
+        parts: whether it is partitioned.
+    """
+    if parts:
+        return (
+            f"{table} is partitioned, and publication `{publication}` lacks it or gives its changes "
+            f"under the names of its partitions: ALTER PUBLICATION {publication} SET "
+            "(publish_via_partition_root = true)"
+        )
+    return f"{table} is not published: ALTER PUBLICATION {publication} ADD TABLE {table}"
 
 
 def went_back(high: str, generation: int, lsn: int) -> bool:

@@ -113,6 +113,11 @@ WHERE i.indrelid = to_regclass(%s) AND i.indisunique GROUP BY i.indexrelid, c.re
 """
 
 
+_HEIRS = """
+SELECT inhrelid::regclass::text FROM pg_inherits JOIN pg_class c ON c.oid = inhparent
+WHERE c.oid = to_regclass(%s) AND c.relkind = 'r' ORDER BY 1
+"""
+
 _FINGERPRINT = """
 SELECT n.name, concat_ws(' ',
     (SELECT md5(string_agg(concat_ws(' ', attnum, attname, atttypid, atttypmod), ',' ORDER BY attnum))
@@ -120,7 +125,9 @@ SELECT n.name, concat_ws(' ',
     (SELECT relreplident FROM pg_class WHERE oid = to_regclass(n.name)),
     coalesce((SELECT indkey::text FROM pg_index WHERE indrelid = to_regclass(n.name) AND indisprimary),
         (SELECT string_agg(concat_ws(' ', indexrelid, indisreplident), ',' ORDER BY indexrelid)
-         FROM pg_index WHERE indrelid = to_regclass(n.name) AND indisunique)))
+         FROM pg_index WHERE indrelid = to_regclass(n.name) AND indisunique)),
+    (SELECT 'heirs' FROM pg_class c WHERE oid = to_regclass(n.name) AND relkind = 'r'
+     AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = c.oid)))
 FROM unnest(%s::text[]) AS n(name)
 """
 
@@ -188,7 +195,8 @@ def described(
         for index, cs, primary, identity, plain in connection.execute(_UNIQUE, (name,)).fetchall()
     ]
     found = row_key(f"{table.schema}.{table.table}", name, indexes, full=full, declared=declared)
-    key, refused = found.columns, found.refused
+    heirs = [str(heir) for (heir,) in connection.execute(_HEIRS, (name,)).fetchall()]
+    key, refused = found.columns, found.refused or _inherited(name, heirs)
     columns, left_out = [], []
     for own, kind, _, typtype, generated in rows:
         why = not_carried(str(kind), str(typtype), generated=bool(generated))
@@ -199,6 +207,17 @@ def described(
             if str(own) in key:
                 refused = f"cannot be followed by its key column `{own}`: {why}. Next: another PRIMARY KEY"
     return SourceSchema(table, tuple(columns), () if refused else key, full, tuple(left_out), refused)
+
+
+def _inherited(name: str, heirs: list[str]) -> str:
+    """Why a table cannot be followed that others inherit from; "" where there are none."""
+    if not heirs:
+        return ""
+    undone = "; ".join(f"ALTER TABLE {heir} NO INHERIT {name}" for heir in heirs)
+    return (
+        f"has heirs ({', '.join(heirs)}): their rows are read with its own, and their changes come under "
+        f"other names. Next: stg tables of the heirs in place of this one, or {undone}"
+    )
 
 
 @dataclass(frozen=True)

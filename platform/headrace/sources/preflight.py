@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headrace.sources.origin import unpublished
 from headrace.sources.postgres import MARKER_TABLE, connect, described, quoted
+from headrace.sources.publication import publication_name
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -17,6 +19,8 @@ class TableFacts:
     Args:
         refused: why nothing tells its rows apart, with the SQL that helps.
         identity: `pg_class.relreplident`: d, f, n or i.
+        published: whether its changes come under its name.
+        partitioned: whether it has partitions.
     """
 
     table: SourceTable
@@ -25,6 +29,7 @@ class TableFacts:
     identity: str = "f"
     readable: bool = True
     published: bool = True
+    partitioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def _of_table(table: TableFacts, facts: Facts) -> list[str]:
     if not table.readable:
         found.append(f"GRANT SELECT ON {name} TO {facts.role};")
     if facts.published and not table.published:
-        found.append(f"{name} is not published: ALTER PUBLICATION {facts.publication} ADD TABLE {name};")
+        found.append(unpublished(name, facts.publication, parts=table.partitioned) + ";")
     return found
 
 
@@ -116,7 +121,8 @@ _OF_TABLES = """
 SELECT n.name, c.oid IS NOT NULL, EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary),
     c.relreplident, has_table_privilege(c.oid, 'SELECT'),
     EXISTS (SELECT FROM pg_publication_tables p JOIN pg_namespace s ON s.nspname = p.schemaname
-            WHERE p.pubname = %(publication)s AND s.oid = c.relnamespace AND p.tablename = c.relname)
+            WHERE p.pubname = %(publication)s AND s.oid = c.relnamespace AND p.tablename = c.relname),
+    coalesce(c.relkind = 'p', false)
 FROM unnest(%(names)s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
 """
 
@@ -125,7 +131,7 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
     """Ask the source; nothing is changed. Raises TransientError where it does not answer."""
     config = connector.config
     names = {quoted(table): table for table in sorted(tables)}
-    publication = config.get("publication.name", "dbz_publication")
+    publication = publication_name(config)
     schema = min((table.schema for table in names.values()), default="public")
     asked = {
         "slot": config.get("slot.name", "debezium"),
@@ -157,7 +163,8 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
                 identity=str(identity) if keyed else "f",  # else its key is what its identity carries
                 readable=bool(readable),
                 published=bool(pub),
+                partitioned=bool(parts),
             )
-            for name, exists, keyed, identity, readable, pub in rows
+            for name, exists, keyed, identity, readable, pub, parts in rows
         ),
     )

@@ -25,6 +25,7 @@ MODE = "publication.autocreate.mode"
 _ALL_TABLES = "all_tables"
 """Debezium's default."""
 _BY_ROOT = "publish.via.partition.root"
+"""Debezium's option. Here its default is true: else a partitioned table's changes come under other names."""
 
 
 def made_here(file: ConnectorFile) -> bool:
@@ -73,14 +74,18 @@ def publication_name(config: dict[str, str]) -> str:
 def _make(
     connection: psycopg.Connection[tuple[object, ...]], connector: Connector, name: str, mode: str
 ) -> None:
-    query = "SELECT puballtables FROM pg_publication WHERE pubname = %s"
+    query = "SELECT puballtables, pubviaroot FROM pg_publication WHERE pubname = %s"
     found = connection.execute(query, (name,)).fetchone()
-    options = " WITH (publish_via_partition_root = true)" if connector.config.get(_BY_ROOT) == "true" else ""
+    by_root = connector.config.get(_BY_ROOT) != "false"
+    options = " WITH (publish_via_partition_root = true)" if by_root else ""
     if mode == _ALL_TABLES and found is None:
         statement = "CREATE PUBLICATION {} FOR ALL TABLES" + options
         connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
     if mode != "filtered" or (found is not None and found[0]):
         return
+    if found is not None and by_root and not found[1]:
+        change = "ALTER PUBLICATION {} SET (publish_via_partition_root = true)"
+        connection.execute(sql.SQL(change).format(sql.Identifier(name)))
     captured = _captured(connection, connector)
     if not captured or (found is not None and captured == _listed(connection, name)):
         return

@@ -11,6 +11,7 @@ from headrace.sources.bulk.choice import slot_name
 from headrace.sources.bulk.record import load_record
 from headrace.sources.connect import ConnectClient
 from headrace.sources.origin import Origin, Server, server, went_back
+from headrace.sources.publication import publication_name
 from headrace.sources.restream import restream, slot_begins
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
@@ -90,6 +91,7 @@ class Origins:
                     timeline=at.timeline,
                     slotted=at.slot is None,
                     relation=at.relations.get(table.source.table, 0),
+                    published=table.source.table in at.published,
                 )
             found.append((table, at, now))
         return found
@@ -99,7 +101,8 @@ class Origins:
         load = load_record(self.state, source)
         if load is not None and not load.complete:
             return None
-        return server(self.dsn(source), slot_name(self.connector(source).config), captured)
+        config = self.connector(source).config
+        return server(self.dsn(source), slot_name(config), publication_name(config), captured)
 
 
 def _back(table: StgTable, at: Server) -> bool:
@@ -118,4 +121,6 @@ def _wrong(table: StgTable, known: Origin, now: Origin, at: Server | None, *, mi
         return why
     if _back(table, at):
         return "its source's log stands before what was applied of it: it is an older copy of itself"
-    return at.slot if missed else None
+    if missed and at.slot is not None:
+        return at.slot
+    return at.unheard(table.source.table, known)

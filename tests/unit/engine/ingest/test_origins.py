@@ -64,7 +64,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
             tmp_path,
         )
     )
-    monkeypatch.setattr(module, "server", lambda dsn, slot, captured: made.server)
+    monkeypatch.setattr(module, "server", lambda dsn, slot, publication, captured: made.server)
     monkeypatch.setattr(module, "slot_begins", lambda state, source: made.begins)
 
     def restream(dsn: str, of: Any, tables: list[SourceTable], client: Any, state: Path) -> None:
@@ -116,6 +116,21 @@ def test_what_was_seen_before_is_missed(
         found = world.look(*tables)
         assert found.keys() == halts
         assert all(says in why for why in found.values())
+
+
+def test_changes_that_do_not_come_are_missed(world: World) -> None:
+    of = {name: SourceTable("shop", "public", name) for name in ("a", "b")}
+    tables = [table("a"), table("b")]
+    lacks = dict.fromkeys(of.values(), "is not published")
+    world.server = Server("7301", 1, 900, None, unpublished=lacks)
+    assert world.look(*tables) == {}  # on their way into the publication
+    world.server = Server("7301", 1, 900, None, unpublished=lacks, partitioned={of["a"]})
+    assert world.look(*tables) == {"a": "is not published"}  # its rows were read by its name
+    world.server = Server("7301", 1, 900, None, published=set(of.values()))
+    assert world.look(*tables) == {}
+    committed(tables[1])
+    world.server = Server("7301", 1, 900, None, unpublished=lacks)
+    assert world.look(*tables) == dict.fromkeys("ab", "is not published")
 
 
 def test_what_was_never_there_is_not_missed(world: World) -> None:
