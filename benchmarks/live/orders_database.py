@@ -33,6 +33,12 @@ CREATE TABLE orders (
   created_at timestamptz, updated_at timestamptz
 );
 ALTER TABLE orders REPLICA IDENTITY FULL;
+DO $$ BEGIN  -- each contender's connector makes a publication of its own
+  IF to_regrole('headrace_source') IS NOT NULL THEN
+    EXECUTE format('GRANT CREATE ON DATABASE %I TO headrace_source', current_database());
+    ALTER TABLE orders OWNER TO headrace_source;
+  END IF;
+END $$;
 """
 FILL = """
 INSERT INTO orders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 import tomllib
@@ -27,6 +28,8 @@ Memory = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
 LOOPBACK = "127.0.0.1"
 SETTINGS_FILE = "headrace.toml"
 SQLITE = "sqlite:///"
+SOURCE_ROLE = "headrace_source"
+"""By which the embedded PostgreSQL is followed. It replicates and reads, and owns nothing."""
 
 
 def checkout() -> Path | None:
@@ -326,23 +329,37 @@ class Settings(BaseSettings):
         if self.postgres_url is not None:
             url = urlsplit(self.postgres_url)
             return url._replace(path=f"/{quote(database)}").geturl() if database else self.postgres_url
-        password = self.postgres_password.read_text().strip() if self.postgres_password.is_file() else ""
         name = quote(database or self.postgres_database)
-        return f"postgresql://headrace:{quote(password)}@{LOOPBACK}:{self.postgres_port}/{name}"
+        return f"postgresql://headrace:{quote(self._owner_password)}@{LOOPBACK}:{self.postgres_port}/{name}"
 
     def environment(self) -> dict[str, str]:
         """These settings as variables: a process started with them loads exactly the same."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {f"HEADRACE_{name.upper()}": "" if v is None else str(v) for name, v in values.items()}
 
+    @property
+    def source_password(self) -> str:
+        """Of the role by which the embedded server is followed."""
+        return hmac.new(self._owner_password.encode(), SOURCE_ROLE.encode(), "sha256").hexdigest()
+
+    @property
+    def _owner_password(self) -> str:
+        return self.postgres_password.read_text().strip() if self.postgres_password.is_file() else ""
+
     def source_environment(self) -> dict[str, str]:
-        """What the `${env:…}` placeholders of connector files resolve to."""
+        """What the `${env:…}` placeholders of connector files resolve to.
+
+        The embedded server is followed by a role that owns nothing, an external one by that of its URL.
+        """
         url = urlsplit(self.postgres_dsn())
+        user, password = url.username or "", url.password or ""
+        if self.postgres_url is None:
+            user, password = SOURCE_ROLE, self.source_password
         return {
             "HEADRACE_SOURCE_HOST": url.hostname or LOOPBACK,
             "HEADRACE_SOURCE_PORT": str(url.port or 5432),
-            "HEADRACE_SOURCE_USER": unquote(url.username or ""),
-            "HEADRACE_SOURCE_PASSWORD": unquote(url.password or ""),
+            "HEADRACE_SOURCE_USER": unquote(user),
+            "HEADRACE_SOURCE_PASSWORD": unquote(password),
             "HEADRACE_SOURCE_DATABASE": unquote(url.path.lstrip("/")),
         }
 

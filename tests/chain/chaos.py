@@ -233,7 +233,6 @@ def _change(random: Random, table: str, columns: dict[str, _Columns]) -> list[st
 
 def create_tables(dsn: str) -> None:
     with psycopg.connect(dsn) as source:
-        source.execute("CREATE TABLE headrace_marker (id text PRIMARY KEY, at timestamptz)")
         for table in TABLES:
             key = "grp, id" if table == TWO_COLUMNS else "id"
             source.execute(CREATE.format(table=table, key=key, common=COMMON, rows=ROWS).encode())

@@ -30,8 +30,10 @@ from headrace.services.catalogue import SERVICES
 from headrace.services.programs.program import Program
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
-from headrace.settings import Settings
+from headrace.settings import SOURCE_ROLE, Settings
+from headrace.sources.role import look, role_sql
 from headrace.spec import Project, load_project
+from headrace.spec.connector import load_connector
 from headrace.store.delta.retained import Retained
 from headrace.store.record.commits import history
 from headrace.store.schema import KIND, ORIGIN, TOMBSTONE, VERSION
@@ -275,6 +277,14 @@ def create_topics(bootstrap: str, partitions: int) -> None:
     topics = [NewTopic(f"shop.public.{table}", partitions, 1) for table in TABLES]
     for created in client.create_topics(topics).values():
         created.result(timeout=30)
+
+
+def grant(dsn: str, connector: Path) -> None:
+    """Let the embedded server's role follow what a connector captures, as `headrace source role` says it."""
+    wanted = look(dsn, load_connector(connector))
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        for statement in role_sql(SOURCE_ROLE, wanted)[1:]:  # the role is there
+            owner.execute(statement.encode())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from chain_support import eventually, reader
 from deltalake import DeltaTable
-from running_shop import Shop, copy_project
+from running_shop import ROOT, Shop, copy_project
 
 from headrace.demo.shop import create_shop
 from headrace.errors import HeadraceError
@@ -24,8 +24,9 @@ from headrace.settings import Settings
 from headrace.sources.bulk.record import load_record
 from headrace.sources.bulk.staging import stage
 from headrace.sources.connect import ConnectClient
-from headrace.sources.postgres import MARKER_TABLE, describe, position
+from headrace.sources.postgres import describe, position
 from headrace.spec import load_project
+from headrace.spec.connector import load_connector
 from headrace.spec.model import SourceTable
 from headrace.store.record.commits import latest
 from headrace.store.schema import KIND, ORIGIN, VERSION
@@ -109,17 +110,17 @@ def test_a_position_is_staged_exactly_whatever_its_columns_are(
 ) -> None:
     dsn = stack.settings.postgres_dsn()
     table = SourceTable("shop", "staging", "typed")
+    shop = load_connector(ROOT / "deploy" / "connectors" / "shop.json")
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA staging")
         try:
-            connection.execute(f"CREATE TABLE staging.{MARKER_TABLE} (id text PRIMARY KEY, at timestamptz)")
             column = f", {more[0]} {more[1]}" if more else ""
             connection.execute(f"CREATE TABLE staging.typed ({EXACT}{column})")
             connection.execute(f"INSERT INTO staging.typed SELECT *{value} FROM ({VALUES}) v")
             source = describe(dsn, [table])[table]
             arrow = TYPES.append(pa.field(more[0], more[2])) if more else TYPES
             assert source.names == tuple(arrow.names)
-            with caplog.at_level("DEBUG"), position(dsn, "staging", "staged") as at:
+            with caplog.at_level("DEBUG"), position(dsn, shop, {"staging"}, "staged") as at:
                 connection.execute("DELETE FROM staging.typed WHERE id < 400")  # after the position
                 stage(at, source, arrow, tmp_path / "rows.parquet")
                 row_by_row = pa.concat_tables(at.tables(source, arrow))

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from chain_support import eventually
 from deltalake import DeltaTable
-from running_shop import ROOT, Shop
+from running_shop import ROOT, Shop, grant
 
 from headrace.gateway.client import GatewayClient
 from headrace.services.programs.postgres import postmaster
@@ -85,6 +85,7 @@ def bank(tmp_path: Path) -> Iterator[Shop]:
                     source.execute("CREATE TABLE headrace_marker (id text PRIMARY KEY, at timestamptz)")
                     for side in SIDES:
                         source.execute(f"ALTER TABLE pgbench_{side} REPLICA IDENTITY FULL")
+                grant(bank.dsn, settings.connectors / "bank.json")
                 stack.up(only=["warehouse"])
                 stack.register_connectors()
                 bank.wait_running()

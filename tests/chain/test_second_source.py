@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from chain_support import eventually
 from psycopg import sql
-from running_shop import Shop
+from running_shop import Shop, grant
 from test_surfaces import command
 
 from headrace.sources.bulk.slot import drop_slot
@@ -30,6 +30,7 @@ def write_files(shop: Shop) -> list[str]:
         "slot.name": "headrace_crm",
         "publication.name": "headrace_crm",
     }
+    del connector["config"]["message.prefix.include.list"]  # so messages of others come, too
     files = {
         "deploy/connectors/crm.json": json.dumps(connector),
         "layers/stg/clients.sql": f"CREATE MATERIALIZED TABLE {CLIENTS} FRESHNESS = DOWNSTREAM\n"
@@ -55,6 +56,7 @@ def test_a_second_database_is_applied_beside_the_first(shop: Shop) -> None:
             crm.execute("ALTER TABLE clients REPLICA IDENTITY FULL")
             crm.execute("INSERT INTO clients SELECT n, 'client ' || n FROM generate_series(1, 40) AS n")
             files = write_files(shop)
+            grant(dsn, shop.settings.connectors / "crm.json")
             try:
                 with shop.load(seed=81) as load:
                     said = command(shop, "apply").stderr
@@ -63,6 +65,12 @@ def test_a_second_database_is_applied_beside_the_first(shop: Shop) -> None:
                     shop.wait_running()
                     eventually("its rows", lambda: shop.status()[CLIENTS].rows == 40)
                     crm.execute("UPDATE clients SET name = 'renamed' WHERE user_id % 2 = 0")
+                    for transactional in (True, False):
+                        crm.execute(
+                            "SELECT pg_logical_emit_message(%s, 'audit', 'a' || n::text) "
+                            "FROM generate_series(1, 30) AS n",
+                            [transactional],
+                        )
                     crm.execute("DELETE FROM clients WHERE user_id % 10 = 0")
                     eventually("what follows", lambda: shop.status()[CLIENTS].rows == 36)
                     load.raise_if_failed()

@@ -106,7 +106,7 @@ def test_the_shop_is_as_large_and_as_dirty_as_wanted(small_shop: str) -> None:
         " WHERE i.created_at <> o.created_at LIMIT 1",
     )
     full = rows(small_shop, "SELECT relname FROM pg_class WHERE relreplident = 'f' ORDER BY 1")
-    assert [name for (name,) in full] == sorted([*TABLES, "headrace_marker"])
+    assert [name for (name,) in full] == sorted(TABLES)
 
 
 def test_every_hour_of_today_has_the_same_weekdays_a_week_and_a_year_before(small_shop: str) -> None:
@@ -130,7 +130,7 @@ def test_a_database_of_something_else_is_refused(database: CreateDatabase) -> No
     dsn = database()
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE orders (id int)")
-    with pytest.raises(TerminalError, match="lacks headrace_marker, order_items"):
+    with pytest.raises(TerminalError, match="lacks order_items, page_words"):
         create_small_shop(dsn, seed=7)
 
 

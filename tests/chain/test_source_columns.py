@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 from chain_support import eventually
-from running_shop import Shop, own_shop
+from running_shop import Shop, grant, own_shop
 from test_surfaces import command
 
 from headrace.sources.connect import ConnectClient
@@ -176,6 +176,7 @@ def capture(shop: Shop, *tables: str) -> None:
     connector = json.loads(file.read_text())
     connector["config"]["table.include.list"] += "".join(f",public.{table}" for table in tables)
     file.write_text(json.dumps(connector))
+    grant(shop.dsn, file)
     for table in tables:
         text = f"CREATE MATERIALIZED TABLE stg.{table}\nFRESHNESS = DOWNSTREAM\nAS SELECT *\n"
         (project / "layers" / "stg" / f"{table}.sql").write_text(f"{text}FROM shop.public.{table}\n")

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 import type_corpus
 from chain_support import eventually
-from running_shop import ROOT, Shop
+from running_shop import ROOT, Shop, grant
 from type_corpus import COLUMNS, CORPUS, REFUSED, ROWS, ZONES, insert
 
 from headrace.gateway.client import GatewayClient
@@ -55,7 +55,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """A stg table of each table of the catalogue, and one of the types."""
     tmp_path = tmp_path_factory.mktemp("followed")
     connector = json.loads((ROOT / "deploy" / "connectors" / "shop.json").read_text())
-    captured = [f"public.{table}" for table in (*tables(), "corpus", "headrace_marker")]
+    captured = [f"public.{table}" for table in (*tables(), "corpus")]
     connector["config"]["table.include.list"] = ",".join(captured)
     files = {"deploy/connectors/shop.json": json.dumps(connector)}
     for table in (*tables(), "corpus"):
@@ -70,7 +70,6 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         stack = Stack(settings)
         try:
             stack.up(only=["connect"])
-            psql(settings, "CREATE TABLE headrace_marker (id text PRIMARY KEY, at timestamptz);")
             for file in FILES:
                 psql(settings, parts(file)[0])
             type_corpus.create(settings.postgres_dsn())
@@ -78,6 +77,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
                 for table in tables():
                     if table != "cdc_default":
                         source.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+            grant(settings.postgres_dsn(), settings.connectors / "shop.json")
             stack.up(only=["warehouse"])
             stack.register_connectors()
             with GatewayClient(settings) as client:

@@ -13,7 +13,7 @@ import pytest
 from chain_support import eventually
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from running_shop import Shop, own_shop
+from running_shop import Shop, grant, own_shop
 
 from headrace.gateway.client import StatementFailed
 from headrace.results import ApplyResult, ParityResult, ResyncResult
@@ -221,6 +221,7 @@ def test_a_table_that_is_captured_later_is_whole(shop: Shop) -> None:
         try:
             with shop.load(seed=72) as load:
                 connector.write_text(was.replace("public.users,", "public.users,public.suppliers,"))
+                grant(shop.dsn, connector)
                 shop.stack.register_connectors()
                 source.execute("UPDATE suppliers SET name = 'captured' WHERE id <= 100")
                 source.execute("DELETE FROM suppliers WHERE id = 300")

@@ -72,6 +72,8 @@ def connector(services: Services) -> Iterator[ConnectorFile]:
         connection.execute("CREATE TABLE readings (id int PRIMARY KEY, value numeric(10,2), note text)")
         connection.execute("ALTER TABLE readings REPLICA IDENTITY FULL")
         connection.execute("INSERT INTO readings VALUES (1, 1.50, 'first'), (2, 'NaN', NULL)")
+        connection.execute("GRANT SELECT ON readings TO PUBLIC")
+        connection.execute("CREATE PUBLICATION probe FOR TABLE readings")
     yield replace(SHOP, name="probe", config=SHOP.config | own)
     with ConnectClient(services.connect_url) as client:
         client.delete("probe")
@@ -152,7 +154,9 @@ def test_a_killed_service_comes_back_with_its_state(stack_to_kill: Stack, killed
     stack, settings = stack_to_kill, stack_to_kill.settings
     services = Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_rest)
     with psycopg.connect(services.dsn) as connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS kept (id serial PRIMARY KEY, killed text)")
+        if connection.execute("SELECT to_regclass('kept')").fetchone() == (None,):
+            connection.execute("CREATE TABLE kept (id serial PRIMARY KEY, killed text)")
+            connection.execute("CREATE PUBLICATION kept FOR TABLE kept")
     own = {"topic.prefix": "kept", "table.include.list": "public.kept", "slot.name": "kept"}
     file = replace(SHOP, name="kept", config=SHOP.config | own | {"publication.name": "kept"})
     create_topics(services.bootstrap, file.topics())

@@ -10,9 +10,12 @@ import sys
 import psycopg
 import pytest
 from chain_support import eventually
+from psycopg import conninfo
 from running_shop import Shop
 
 from headrace.results import ConstraintResult
+from headrace.settings import SOURCE_ROLE
+from headrace.sources import preflight
 from headrace.spec import load_project
 
 HOURS = "dws.gmv_hour"
@@ -194,3 +197,55 @@ def test_the_doctor_says_by_which_sql_a_source_is_mended(shop: Shop) -> None:
         finally:
             source.execute("ALTER TABLE users REPLICA IDENTITY FULL")
     assert not ill["ok"] and 'ALTER TABLE "public"."users" REPLICA IDENTITY FULL;' in str(ill["detail"])
+
+
+def test_a_source_that_may_not_be_watched_is_an_alarm(shop: Shop) -> None:
+    def says() -> bool:
+        alarms = shop.status()["stg.users"].alarms
+        return any("may not call pg_control_system" in alarm for alarm in alarms)
+
+    with psycopg.connect(shop.dsn, autocommit=True) as owner:
+        assert not says()
+        owner.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        try:
+            eventually("an alarm", says)
+            command(shop, "status", code=1)
+            found = json.loads(command(shop, "doctor", "--json", code=1).stdout)
+            [ill] = [f["detail"] for f in found if f["check"] == "source shop" and not f["ok"]]
+            mends = f"GRANT EXECUTE ON FUNCTION pg_control_system() TO {SOURCE_ROLE};"
+            assert mends in ill and mends in command(shop, "source", "role", "shop").stdout
+            owner.execute(mends.encode())
+            eventually("no alarm", lambda: not says())
+        finally:
+            owner.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+            owner.execute(f"REVOKE EXECUTE ON FUNCTION pg_control_system() FROM {SOURCE_ROLE}".encode())
+
+
+def test_a_source_is_followed_by_a_role_that_can_do_nothing_else(shop: Shop) -> None:
+    written = "INSERT, UPDATE, DELETE, TRUNCATE"
+    with psycopg.connect(shop.dsn, autocommit=True) as owner:
+        followers = owner.execute("SELECT DISTINCT usename FROM pg_stat_replication").fetchall()
+        assert followers == [(SOURCE_ROLE,)]
+        [rights] = owner.execute(
+            "SELECT rolsuper, rolcreatedb, rolcreaterole, rolbypassrls, has_database_privilege(oid, "
+            "current_database(), 'CREATE'), has_schema_privilege(oid, 'public', 'CREATE') "
+            "FROM pg_roles WHERE rolname = %s",
+            [SOURCE_ROLE],
+        ).fetchall()
+        [tables] = owner.execute(
+            "SELECT count(*), count(*) FILTER (WHERE has_table_privilege(%s, relid, %s)) "
+            "FROM pg_stat_user_tables",
+            [SOURCE_ROLE, written],
+        ).fetchall()
+        assert not any(rights) and tables[0] >= 5 and tables[1] == 0
+
+        said = command(shop, "source", "role", "shop", "--name", "auditor").stdout.replace("…'", "known'")
+        assert "publication.autocreate.mode" in said and "INSERT" not in said
+        owner.execute(said.encode())
+        try:
+            connector = shop.project.connectors["shop"]
+            own = conninfo.make_conninfo(shop.dsn, user="auditor", password="known")
+            [check] = preflight.judge(preflight.look(own, connector, shop.project.sources()))
+            assert check == preflight.Check(True, "5 tables can be followed by `auditor`")
+        finally:
+            owner.execute("DROP OWNED BY auditor; DROP ROLE auditor")

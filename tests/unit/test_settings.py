@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -109,6 +110,15 @@ def test_an_external_server_is_used_as_given(tmp_path: Path, monkeypatch: pytest
         "HEADRACE_SOURCE_PASSWORD": "p@ss",
         "HEADRACE_SOURCE_DATABASE": "sales",
     }
+
+
+def test_the_embedded_server_is_followed_by_a_role_that_is_not_its_owner(tmp_path: Path) -> None:
+    settings = Settings.load(tmp_path)
+    settings.state.mkdir(parents=True)
+    settings.postgres_password.write_text("secret")
+    followed = settings.source_environment()
+    assert followed["HEADRACE_SOURCE_USER"] == "headrace_source" != urlsplit(settings.postgres_dsn()).username
+    assert "secret" in settings.postgres_dsn() and "secret" not in followed["HEADRACE_SOURCE_PASSWORD"]
 
 
 def test_external_brokers_and_an_external_worker_are_used_as_given(tmp_path: Path) -> None:

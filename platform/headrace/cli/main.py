@@ -14,6 +14,7 @@ from headrace.cli.bench import bench
 from headrace.cli.project.apply import apply
 from headrace.cli.project.init import init
 from headrace.cli.project.plan import plan
+from headrace.cli.source.role import source_role
 from headrace.cli.stack.demo import demo
 from headrace.cli.stack.doctor import doctor
 from headrace.cli.stack.down import down
@@ -69,6 +70,11 @@ dead_letters = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+source = typer.Typer(
+    help="The databases that are followed.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 for command in (
     demo,
@@ -99,6 +105,8 @@ dead_letters.command("show")(dead_letters_show)
 dead_letters.command("replay")(dead_letters_replay)
 dead_letters.command("drop")(dead_letters_drop)
 app.add_typer(dead_letters, name="dead-letters")
+source.command("role")(source_role)
+app.add_typer(source, name="source")
 
 
 def main() -> None:

@@ -44,16 +44,13 @@ CREATE TABLE page_words (
   created_at timestamptz NOT NULL
 );
 
--- Rows here mark positions in the change log: written by verification, never by the shop.
-CREATE TABLE headrace_marker (
-  id text PRIMARY KEY,
-  at timestamptz NOT NULL
-);
-
 -- Full before-images: a delete or a key change carries every column of the old row.
 ALTER TABLE users REPLICA IDENTITY FULL;
 ALTER TABLE products REPLICA IDENTITY FULL;
 ALTER TABLE orders REPLICA IDENTITY FULL;
 ALTER TABLE order_items REPLICA IDENTITY FULL;
 ALTER TABLE page_words REPLICA IDENTITY FULL;
-ALTER TABLE headrace_marker REPLICA IDENTITY FULL;
+
+-- What the connector streams: who owns no table can publish none.
+CREATE PUBLICATION headrace_shop FOR TABLE users, products, orders, order_items, page_words
+  WITH (publish_via_partition_root = true);

@@ -12,7 +12,7 @@ from psycopg import sql
 from headrace.errors import TerminalError
 
 TABLES = ("users", "products", "orders", "order_items", "page_words")
-MARKER = "headrace_marker"
+PUBLICATION = "headrace_shop"
 PROBE_USER = 0
 PROBE_ORDER = 0
 
@@ -43,7 +43,7 @@ def create_shop(
         raise TerminalError(f"`now={moment}` has no time zone; give an aware datetime")
     with psycopg.connect(dsn) as connection:
         present = existing_tables(connection)
-        wanted = {*TABLES, MARKER}
+        wanted = set(TABLES)
         if present and not reset:
             if present != wanted:
                 missing = ", ".join(sorted(wanted - present))
@@ -54,6 +54,7 @@ def create_shop(
             return False
         for table in sorted(present):
             connection.execute(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier("public", table)))
+        connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(PUBLICATION)))
         # A name resolved elsewhere in the search path would be captured by nobody.
         connection.execute("SET LOCAL search_path = public")
         connection.execute(_script("schema.sql"))
@@ -76,7 +77,7 @@ def existing_tables(connection: psycopg.Connection) -> set[str]:
     found = connection.execute(
         "SELECT table_name FROM information_schema.tables"
         " WHERE table_schema = 'public' AND table_name = ANY(%s)",
-        [[*TABLES, MARKER]],
+        [list(TABLES)],
     )
     return {name for (name,) in found}
 

@@ -127,6 +127,7 @@ class Stack:
         from headrace.sources.registration import register_all
 
         report = on_progress or (lambda name, message: None)
+        self._refuse_unpublished(only)
         load = FirstLoad(
             self.settings,
             start=lambda: self.up(only=["warehouse"], on_progress=report),
@@ -135,6 +136,23 @@ class Stack:
         return register_all(
             self.settings, on_progress=lambda message: report("connect", message), load=load, only=only
         )
+
+    def _refuse_unpublished(self, only: Container[str] | None) -> None:
+        """Raise TerminalError where a connector would fail for what its role may not publish."""
+        from headrace.sources.dsn import source_dsn
+        from headrace.sources.preflight import refuse_publishing
+        from headrace.spec import load_project
+
+        try:
+            project = load_project(self.settings.project)
+        except HeadraceError:
+            return  # the warehouse server says it; connectors go on beside a wrong layer file
+        for name, connector in project.connectors.items():
+            if connector.config.get("connector.class", "").endswith("PostgresConnector") and (
+                only is None or name in only
+            ):
+                dsn = source_dsn(connector, self.settings.source_environment())
+                refuse_publishing(dsn, connector, [t for t in project.sources() if t.source == name])
 
     def restart(self, service: ServiceName) -> None:
         """Stop one service, start it and wait until it is healthy."""

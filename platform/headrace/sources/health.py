@@ -9,6 +9,7 @@ import psycopg
 
 from headrace.errors import TransientError
 from headrace.sources.connect import ConnectorStatus
+from headrace.sources.functions import GUARDS, Refused, refused
 from headrace.sources.postgres import connect
 
 
@@ -46,11 +47,14 @@ class Facts:
         answers: whether its database does.
         slot: None where it has none: a connector that somebody else runs, elsewhere.
         connector: None where Kafka Connect does not answer.
+        role: who looks at it; `refused`: functions that it may not call.
     """
 
     answers: bool
     slot: Slot | None = None
     connector: ConnectorStatus | None = None
+    role: str = ""
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ def judge(source: str, facts: Facts, limits: Limits) -> list[Alert]:
         found.append(Alert(Level.ALARM, f"the database of source `{source}` does not answer"))
     if facts.slot is not None:
         found += _of_slot(source, facts.slot, limits)
+    for function in facts.refused:
+        level = Level.ALARM if function.name in GUARDS else Level.WARNING
+        found.append(Alert(level, f"source `{source}`: {function.says(facts.role)}"))
     return sorted(found, key=lambda alert: alert.level is Level.WARNING)
 
 
@@ -116,14 +123,21 @@ FROM pg_replication_slots WHERE slot_name = %s AND NOT pg_is_in_recovery()
 """
 
 
-def slot(dsn: str, name: str) -> tuple[bool, Slot | None]:
-    """Whether the database answers, and the slot that it has of that name."""
+def look(dsn: str, name: str, connector: ConnectorStatus | None) -> Facts:
+    """Ask a source's database.
+
+    Args:
+        name: of the connector's replication slot.
+    """
     try:
         with connect(dsn) as connection:
-            rows = connection.execute(_SLOT, (name,)).fetchall()
+            role, functions = connection.info.user, refused(connection)
+            unknown = any(function.name == "pg_current_wal_lsn" for function in functions)
+            rows = [] if unknown else connection.execute(_SLOT, (name,)).fetchall()
     except (TransientError, psycopg.Error):
-        return False, None
-    if not rows or rows[0][0] is None:
-        return True, None
-    behind, left = rows[0]
-    return True, Slot(int(str(behind)), None if left is None else int(str(left)))
+        return Facts(False, None, connector)
+    found = None
+    if rows and rows[0][0] is not None:
+        behind, left = rows[0]
+        found = Slot(int(str(behind)), None if left is None else int(str(left)))
+    return Facts(True, found, connector, role, functions)

@@ -132,7 +132,7 @@ _PUBLICATION = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
 
 
 def server(dsn: str, slot: str, publication: str, tables: Iterable[SourceTable] = ()) -> Server | None:
-    """Ask a source's server; None where it does not answer or does not say.
+    """Ask a source's server; None where it does not answer, or may not say: that is an alarm of `health`.
 
     Args:
         slot: the connector's replication slot.

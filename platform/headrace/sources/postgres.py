@@ -14,13 +14,11 @@ from psycopg import sql
 
 from headrace.errors import Location, TransientError, UnknownName
 from headrace.sources.keys import UniqueIndex, row_key
+from headrace.sources.marks import mark
 from headrace.sources.types import SourceColumn, absent, column, not_carried
+from headrace.spec.connector import Connector
 from headrace.spec.identity import digest
 from headrace.spec.model import SourceTable
-
-MARKER_TABLE = "headrace_marker"
-"""A captured table `(id text primary key, at timestamptz)`: a row in it marks a position in the stream."""
-
 
 MessageKey = Callable[[SourceTable], tuple[str, ...]]
 
@@ -252,13 +250,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Position:
-    """A snapshot of the source that stays readable, with a marker row committed after it.
+    """A snapshot of the source that stays readable, with a mark committed after it.
 
     Args:
         lsn: where the source's log stood at the snapshot.
         floor: no transaction that the snapshot does not see has written before it; 0 where no slot tells.
         snapshot: exported: another connection to `dsn` can read at it as long as this one does.
-        seen: the transactions that are in it. All of them come before the marker in the stream; what else
+        seen: the transactions that are in it. All of them come before the mark in the stream; what else
             comes before it was committed between the two.
     """
 
@@ -306,17 +304,18 @@ SELECT pg_export_snapshot(), pg_current_snapshot()::text, pg_current_wal_lsn() -
 
 
 @contextmanager
-def position(dsn: str, schema: str, token: str) -> Iterator[Position]:
+def position(dsn: str, connector: Connector, schemas: Collection[str], token: str) -> Iterator[Position]:
     """Fix a position of the source and keep it readable until the block ends. Nothing is locked for it.
 
     Args:
-        schema: where the marker table is.
+        schemas: where a marker table may be.
+    Raises:
+        TerminalError: the source has no way to mark a position.
     """
     with connect(dsn) as reading, connect(dsn) as marking:
         reading.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         [(snapshot, seen, lsn, floor)] = reading.execute(_POSITION).fetchall()
-        marker = sql.Identifier(schema, MARKER_TABLE)
-        marking.execute(sql.SQL("INSERT INTO {} VALUES (%s, now())").format(marker), (token,))
+        mark(marking, connector, schemas, token)
         at = int(str(lsn)), int(str(floor))
         yield Position(token, *at, dsn, str(snapshot), Seen.read(str(seen)), reading)
         reading.execute("ROLLBACK")

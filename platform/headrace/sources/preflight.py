@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headrace.errors import TerminalError, TransientError
+from headrace.sources.functions import EMIT, Refused, refused
+from headrace.sources.marks import MARKER_TABLE, MESSAGES, sends_messages
 from headrace.sources.origin import unpublished
-from headrace.sources.postgres import MARKER_TABLE, connect, described, quoted
-from headrace.sources.publication import publication_name
+from headrace.sources.postgres import connect, described, quoted
+from headrace.sources.publication import BY_ROOT, publication_name
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -39,7 +42,10 @@ class Facts:
         role: who the connector and headrace connect as; `replicates`: whether it may.
         publication: the connector's, `published` tells whether it is there.
         slots_left: replication slots that can still be made; the connector's own counts as left.
-        marker: whether the role may write the marker table; None where there is none.
+        marks: whether positions can be marked: by messages, or by a marker table that the role may write.
+        writes: whether the role may write the marker table; true where none is captured.
+        publishes: whether the role may make the publication, and change it, as its connector is told to.
+        refused: functions that the role may not call.
     """
 
     wal_level: str
@@ -49,8 +55,11 @@ class Facts:
     publication: str
     published: bool
     autocreated: bool
-    marker: bool | None
+    marks: bool
     tables: tuple[TableFacts, ...]
+    writes: bool = True
+    publishes: bool = True
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,21 +83,56 @@ def judge(facts: Facts) -> list[Check]:
         found.append(
             "no replication slot is left: ALTER SYSTEM SET max_replication_slots = …; then restart PostgreSQL"
         )
-    if facts.marker is None:
+    if not facts.marks:
         found.append(
-            f"there is no {MARKER_TABLE}, so nothing can be verified or read again: CREATE TABLE "
-            f"{MARKER_TABLE} (id text PRIMARY KEY, at timestamptz NOT NULL);"
+            f"no position can be marked, so nothing can be verified or read again. From PostgreSQL 14 on: "
+            f'"plugin.name": "pgoutput" in the connector\'s file. Else a captured table: CREATE TABLE '
+            f"{MARKER_TABLE} (id text PRIMARY KEY, at timestamptz NOT NULL); "
+            f"GRANT SELECT, INSERT, UPDATE ON {MARKER_TABLE} TO {facts.role};"
         )
-    elif not facts.marker:
-        found.append(f"GRANT SELECT, INSERT, UPDATE ON {MARKER_TABLE} TO {facts.role};")
-    if not facts.published and not facts.autocreated:
-        listed = ", ".join(quoted(t.table) for t in facts.tables if t.exists)
-        found.append(f"there is no publication: CREATE PUBLICATION {facts.publication} FOR TABLE {listed};")
+    elif not facts.writes:
+        found.append(
+            f"`{facts.role}` may not write the captured marker table: "
+            f"GRANT INSERT, UPDATE ON {MARKER_TABLE} TO {facts.role};"
+        )
+    if (missing := _not_published(facts)) is not None:
+        found.append(missing)
+    found += [function.says(facts.role) for function in facts.refused]
     for table in facts.tables:
         found += _of_table(table, facts)
     if not found:
         return [Check(True, f"{len(facts.tables)} tables can be followed by `{facts.role}`")]
     return [Check(False, text) for text in found]
+
+
+def refuse_publishing(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> None:
+    """Raise TerminalError where a connector is told to publish and its role may not.
+
+    Kafka Connect would take it, and it would fail some seconds later. A source that does not answer is left
+    to Connect.
+    """
+    try:
+        facts = look(dsn, connector, tables)
+    except TransientError:
+        return
+    if (why := _not_published(facts)) is not None:
+        raise TerminalError(f"{connector.path}: {why}. `headrace doctor` shows what else it lacks")
+
+
+def _not_published(facts: Facts) -> str | None:
+    listed = ", ".join(quoted(t.table) for t in facts.tables if t.exists)
+    if not listed:
+        return None  # there is nothing to publish yet
+    create = f"CREATE PUBLICATION {facts.publication} FOR TABLE {listed}{BY_ROOT};"
+    if facts.autocreated and not facts.publishes:
+        makes = "" if facts.published else f"its tables' owner publishes them: {create} Then "
+        return (
+            f"`{facts.role}` owns too little to publish, and its connector would fail: {makes}set "
+            '"publication.autocreate.mode": "disabled" in its file, then `headrace up`'
+        )
+    if not facts.published and not facts.autocreated:
+        return f"there is no publication: {create}"
+    return None
 
 
 def _of_table(table: TableFacts, facts: Facts) -> list[str]:
@@ -113,13 +157,15 @@ SELECT current_setting('wal_level'), current_user::text,
     current_setting('max_replication_slots')::int
         - (SELECT count(*) FROM pg_replication_slots WHERE slot_name <> %(slot)s)::int,
     EXISTS (SELECT FROM pg_publication WHERE pubname = %(publication)s),
-    CASE WHEN to_regclass(%(marker)s) IS NOT NULL
-        THEN has_table_privilege(to_regclass(%(marker)s), 'SELECT')
-            AND has_table_privilege(to_regclass(%(marker)s), 'INSERT') END
+    has_table_privilege(to_regclass(%(marker)s::text), 'INSERT')
+        AND has_table_privilege(to_regclass(%(marker)s::text), 'UPDATE'),
+    coalesce((SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = %(publication)s),
+        has_database_privilege(current_database(), 'CREATE')),
+    (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
 """
 _OF_TABLES = """
 SELECT n.name, c.oid IS NOT NULL, EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary),
-    c.relreplident, has_table_privilege(c.oid, 'SELECT'),
+    c.relreplident, has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'USAGE'),
     EXISTS (SELECT FROM pg_publication_tables p JOIN pg_namespace s ON s.nspname = p.schemaname
             WHERE p.pubname = %(publication)s AND s.oid = c.relnamespace AND p.tablename = c.relname),
     coalesce(c.relkind = 'p', false)
@@ -136,16 +182,20 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
     asked = {
         "slot": config.get("slot.name", "debezium"),
         "publication": publication,
-        "marker": f'"{schema}".{MARKER_TABLE}',
+        "marker": f'"{schema}".{MARKER_TABLE}' if connector.captures(schema, MARKER_TABLE) else None,
         "names": list(names),
     }
     with connect(dsn) as connection:
-        [(level, role, replicates, left, published, marker)] = connection.execute(
+        [(level, role, replicates, left, published, marker, publishes, superuser)] = connection.execute(
             _OF_SERVER, asked
         ).fetchall()
+        functions = tuple(f for f in refused(connection) if f.name != EMIT or not marker)
+        version = connection.info.server_version
         rows = connection.execute(_OF_TABLES, asked).fetchall()
         there = [names[str(row[0])] for row in rows if row[1]]
         schemas = {t: described(connection, t, connector.message_key(t.schema, t.table)) for t in there}
+    mode = config.get("publication.autocreate.mode", "all_tables")
+    owned = all(row[5] for row in rows if row[1])
     return Facts(
         str(level),
         str(role),
@@ -153,8 +203,8 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
         int(str(left)),
         publication,
         bool(published),
-        config.get("publication.autocreate.mode", "all_tables") != "disabled",
-        None if marker is None else bool(marker),
+        mode != "disabled",
+        bool(marker) or (version >= MESSAGES and sends_messages(connector)),  # whether it may: `refused`
         tuple(
             TableFacts(
                 names[str(name)],
@@ -165,6 +215,10 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
                 published=bool(pub),
                 partitioned=bool(parts),
             )
-            for name, exists, keyed, identity, readable, pub, parts in rows
+            for name, exists, keyed, identity, readable, _, pub, parts in rows
         ),
+        writes=marker is not False,  # None: there is none
+        # The tables of a filtered publication are set at each registration, of others nothing is changed.
+        publishes=bool(superuser) or bool(publishes and owned if mode == "filtered" else published),
+        refused=functions,
     )

@@ -24,8 +24,11 @@ from headrace.spec.model import SourceTable
 MODE = "publication.autocreate.mode"
 _ALL_TABLES = "all_tables"
 """Debezium's default."""
-_BY_ROOT = "publish.via.partition.root"
-"""Debezium's option. Here its default is true: else a partitioned table's changes come under other names."""
+_OPTION = "publish.via.partition.root"
+"""Debezium's, of which true is the default here."""
+
+BY_ROOT = " WITH (publish_via_partition_root = true)"
+"""Else the changes of a partitioned table come under the names of its partitions."""
 
 
 def made_here(file: ConnectorFile) -> bool:
@@ -76,8 +79,8 @@ def _make(
 ) -> None:
     query = "SELECT puballtables, pubviaroot FROM pg_publication WHERE pubname = %s"
     found = connection.execute(query, (name,)).fetchone()
-    by_root = connector.config.get(_BY_ROOT) != "false"
-    options = " WITH (publish_via_partition_root = true)" if by_root else ""
+    by_root = connector.config.get(_OPTION) != "false"
+    options = BY_ROOT if by_root else ""
     if mode == _ALL_TABLES and found is None:
         statement = "CREATE PUBLICATION {} FOR ALL TABLES" + options
         connection.execute(sql.SQL(statement).format(sql.Identifier(name)))

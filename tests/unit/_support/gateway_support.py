@@ -62,6 +62,7 @@ AS SELECT * FROM shop.public.{table}
 PARTITIONED = "PARTITIONED BY (logdate) WITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')\n"
 CONNECTOR = (
     '{"name": "shop", "config": {"topic.prefix": "shop", "database.dbname": "shop", '
+    '"database.hostname": "127.0.0.1", "database.port": "1", "database.user": "a", "database.password": "b", '
     '"table.include.list": "public.users,public.orders"}}'
 )
 

@@ -6,13 +6,14 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
 from headrace.services.programs.kafka import broker_properties, connect_properties
-from headrace.settings import Settings, checkout
+from headrace.settings import SOURCE_ROLE, Settings, checkout
 from headrace.sources.connect import ConnectorFile
 
 ROOT = checkout()
@@ -133,6 +134,17 @@ def test_the_same_connector_file_serves_both(settings: Settings) -> None:
     assert placeholders <= set(SERVICES["connect"]["environment"])
     allowed = connect_properties(settings)["config.providers.env.param.allowlist.pattern"]
     assert all(re.fullmatch(allowed, name) for name in placeholders)
+
+
+def test_all_but_the_job_that_makes_the_shop_are_a_role_that_owns_nothing() -> None:
+    users = {
+        name: urlsplit(url).username
+        for name, service in SERVICES.items()
+        if (url := service.get("environment", {}).get("HEADRACE_POSTGRES_URL"))
+    }
+    assert users.pop("shop") == SERVICES["postgres"]["environment"]["POSTGRES_USER"]
+    assert users.keys() >= {"register", "warehouse"} and set(users.values()) == {SOURCE_ROLE}
+    assert SERVICES["connect"]["environment"]["HEADRACE_SOURCE_USER"] == SOURCE_ROLE
 
 
 def test_versions_are_those_of_the_native_stack() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.sources.connect import ConnectorStatus
+from headrace.sources.functions import Refused
 from headrace.sources.health import Facts, Level, Limits, Slot, judge
 
 LIMITS = Limits(warning=1 << 30, alarm=8 << 30)
@@ -36,6 +37,14 @@ FAILED = ConnectorStatus("shop", "FAILED", "org.x: no\n\tat y\nCaused by: permis
         (Facts(True, Slot(8 << 30, None), RUNS), ["alarm: the database of `shop` keeps 8.0 GiB of log"]),
         (Facts(True, Slot(5 << 20, 1 << 20), RUNS), ["alarm: the database of `shop` keeps 5.0 MiB of log"]),
         (Facts(True, Slot(5 << 20, 9 << 20), RUNS), []),
+        (
+            Facts(True, None, RUNS, "r", (Refused("pg_control_system", "pg_control_system()"),)),
+            ["alarm: source `shop`: `r` may not call pg_control_system"],
+        ),
+        (
+            Facts(True, None, RUNS, "r", (Refused("pg_export_snapshot", "pg_export_snapshot()"),)),
+            ["warning: source `shop`: `r` may not call pg_export_snapshot"],
+        ),
         (
             Facts(False, Slot(2 << 30, None), FAILED),
             ["alarm: connector", "alarm: the database of source", "warning: the database of `shop` keeps"],

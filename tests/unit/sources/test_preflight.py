@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.sources.functions import Refused
 from headrace.sources.preflight import Facts, TableFacts, judge
 from headrace.spec.model import SourceTable
 
@@ -26,11 +27,16 @@ def test_a_source_that_is_ready_says_so() -> None:
         ({"wal_level": "replica"}, "ALTER SYSTEM SET wal_level = logical"),
         ({"replicates": False}, "ALTER ROLE reader REPLICATION;"),
         ({"slots_left": 0}, "max_replication_slots"),
-        ({"marker": None}, "CREATE TABLE headrace_marker (id text PRIMARY KEY"),
-        ({"marker": False}, "GRANT SELECT, INSERT, UPDATE ON headrace_marker TO reader;"),
+        ({"marks": False}, "GRANT SELECT, INSERT, UPDATE ON headrace_marker TO reader;"),
         (
             {"published": False, "autocreated": False},
-            'CREATE PUBLICATION headrace_shop FOR TABLE "public"."Orders";',
+            'CREATE PUBLICATION headrace_shop FOR TABLE "public"."Orders" WITH',
+        ),
+        ({"publishes": False}, '"publication.autocreate.mode": "disabled" in its file, then `headrace up`'),
+        ({"writes": False}, "GRANT INSERT, UPDATE ON headrace_marker TO reader;"),
+        (
+            {"refused": (Refused("pg_control_system", "pg_control_system()"),)},
+            "GRANT EXECUTE ON FUNCTION pg_control_system() TO reader;",
         ),
     ],
 )

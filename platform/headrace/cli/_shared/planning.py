@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cli._shared.output import duration
 from headrace.declared import load_declared, waiting_changes
-from headrace.errors import TransientError, UnknownName
+from headrace.errors import TerminalError, TransientError
 from headrace.planner import Plan, analyze
 from headrace.planner.lint import Finding, lint
 from headrace.planner.policy.changes import TableChange
@@ -188,19 +188,20 @@ def _known(settings: Settings) -> tuple[_Known, list[str]]:
 
 
 def _sources(settings: Settings, project: Project) -> tuple[Mapping[SourceTable, SourceSchema], list[str]]:
+    from headrace.sources.dsn import source_dsn
     from headrace.sources.postgres import describe
 
+    found: dict[SourceTable, SourceSchema] = {}
     try:
-        connectors = project.connectors
-        return describe(
-            settings.postgres_dsn(),
-            project.sources(),
-            lambda t: connectors[t.source].message_key(t.schema, t.table),
-        ), []
+        for name, connector in project.connectors.items():
+            if read := [table for table in project.sources() if table.source == name]:
+                dsn = source_dsn(connector, settings.source_environment())
+                found |= describe(dsn, read, lambda t, c=connector: c.message_key(t.schema, t.table))  # type: ignore[misc]
+        return found, []
     except TransientError:
         return {}, [
             "the source does not answer, so its columns are not checked and strategies are not "
             "known; `headrace up` starts it"
         ]
-    except UnknownName as error:
+    except TerminalError as error:
         return {}, [f"strategies are not known: {error}"]

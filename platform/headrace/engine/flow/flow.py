@@ -10,7 +10,7 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,6 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
 from headrace.errors import HeadraceError
 from headrace.planner.policy.relief import LARGEST, BatchSize
-from headrace.sources.postgres import MARKER_TABLE
 from headrace.sources.topics import Bounds, Topics, ends, following, lost
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.record.frontier import Offsets, earliest_offsets
@@ -56,6 +55,7 @@ class Flow:
         tables: its tables, and what advances them.
         micro_batch: carries messages into them.
         directory: where checkpoints go; a restart begins anew from the tables' own frontiers.
+        marks: topics by which marked positions of its sources arrive.
         max_offsets: messages of a micro-batch whose changes are committed at once, at first.
     """
 
@@ -68,6 +68,7 @@ class Flow:
         topics: Topics,
         origins: Origins,
         columns: SourceColumns,
+        marks: Sequence[str],
         bootstrap: str,
         directory: Path,
         max_offsets: int,
@@ -81,6 +82,7 @@ class Flow:
         self._topics = topics
         self._origins = origins
         self._columns = columns
+        self._marks = marks
         self._bootstrap = bootstrap
         self._directory = directory / self.name
         self._max_offsets = max(max_offsets, LARGEST)
@@ -127,9 +129,8 @@ class Flow:
         return self._micro_batch.loading
 
     def topic_names(self) -> list[str]:
-        """Topics of the flow's stg tables, the marker and the transaction topic of each of their sources."""
-        markers = {f"{s.source}.{s.schema}.{MARKER_TABLE}" for s in self.sources}
-        return [*(s.topic for s in self.sources), *sorted(markers), *self._micro_batch.gate.topics]
+        """Topics of the flow's stg tables, of marks and of the transactions of each of their sources."""
+        return [*(s.topic for s in self.sources), *self._marks, *self._micro_batch.gate.topics]
 
     @property
     def micro_batches(self) -> int:

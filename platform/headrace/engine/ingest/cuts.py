@@ -1,8 +1,7 @@
-"""Cuts at marked positions of the source: where a flow's tables stand once it has read a marker row."""
+"""Cuts at marked positions of the source: where a flow's tables stand once it has read the mark."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -10,19 +9,19 @@ from dataclasses import dataclass, field
 from headrace.engine.ingest.offsets import by_topic
 from headrace.errors import TransientError
 from headrace.sources.envelope import Event
-from headrace.sources.postgres import MARKER_TABLE
+from headrace.sources.marks import marked, spellings
 from headrace.spec.model import TableName
 from headrace.store.record.frontier import Offsets
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A flow after a micro-batch that had a marker row in it.
+    """A flow after a micro-batch that had a mark in it.
 
     Args:
         versions: changelog version of every table.
         offsets: where the topics go on after it.
-        events: what the flow applied since the marker was announced, by topic: what was committed around it.
+        events: what the flow applied since the mark was announced, by topic: what was committed around it.
     """
 
     versions: Mapping[TableName, int]
@@ -41,13 +40,13 @@ class _Awaited:
 
 
 class Cuts:
-    """Who waits for which marker row of one flow."""
+    """Who waits for which mark of one flow."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Awaited] = {}
 
     def expect(self, token: str) -> Future[Cut]:
-        """The cut at the position that the marker row `token` will have.
+        """The cut at the position that the mark `token` will have.
 
         Ask before anything else is done about the position: events are kept from now on.
         """
@@ -74,10 +73,10 @@ class Cuts:
         """
         if not self._waiting:
             return
-        marked = _tokens(events)
+        seen = marked(events)
         for token, awaited in list(self._waiting.items()):
             awaited.events += events
-            if token in marked:
+            if seen & spellings(token):
                 self.forget(token)
                 awaited.reached.set_result(Cut(versions(), offsets, by_topic(awaited.events)))
 
@@ -86,12 +85,3 @@ class Cuts:
         for token, awaited in list(self._waiting.items()):
             self.forget(token)
             awaited.reached.set_exception(CutMissed(f"a batch too large to look into passed {token}"))
-
-
-def _tokens(events: Sequence[Event]) -> set[str]:
-    """Of the marker rows among them."""
-    return {
-        str(json.loads(event.after).get("id"))
-        for event in events
-        if event.topic.endswith("." + MARKER_TABLE) and event.op == "c" and event.after
-    }

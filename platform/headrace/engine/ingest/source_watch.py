@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from headrace.errors import HeadraceError
 from headrace.sources.bulk.choice import slot_name
 from headrace.sources.connect import ConnectClient, ConnectorStatus
-from headrace.sources.health import Alert, Facts, Limits, judge, slot
+from headrace.sources.health import Alert, Limits, judge, look
 from headrace.spec.connector import Connector
 
 
@@ -34,8 +34,10 @@ class SourceWatch:
             return
         connectors = self._connectors(names)
         for source in names:
-            answers, found = slot(self.dsn(source), slot_name(self.connector(source).config))
-            self._found[source] = judge(source, Facts(answers, found, connectors.get(source)), self.limits)
+            slot = slot_name(self.connector(source).config)
+            self._found[source] = judge(
+                source, look(self.dsn(source), slot, connectors.get(source)), self.limits
+            )
 
     def alerts(self, source: str) -> list[Alert]:
         """Alarms first."""

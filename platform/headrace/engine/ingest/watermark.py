@@ -14,10 +14,11 @@ from headrace.engine.ingest.gate import Gate
 from headrace.engine.table.table import Registry, Table
 from headrace.planner.policy.completion import end_of
 from headrace.sources.envelope import Event
+from headrace.sources.marks import MESSAGE
 from headrace.spec.model import TableName
 from headrace.spec.partitions.completion import Signal
 
-_STREAMED = ("c", "u", "d")
+_STREAMED = ("c", "u", "d", MESSAGE)
 """Operations of events in the order of commits: those of a first snapshot tell nothing of what is to come."""
 
 

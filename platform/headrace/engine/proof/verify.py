@@ -28,9 +28,11 @@ from headrace.errors import TerminalError, TransientError
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.sources.envelope import sequence
+from headrace.sources.marks import MARKER_TABLE
 from headrace.sources.origin import Origin
 from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
+from headrace.spec.connector import Connector
 from headrace.spec.partitions.label_range import LabelRange
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ WIDTH = 2
 """Tables compared at the same time, one planned while the other runs; a single one where flows are busy."""
 
 CUT_SECONDS = 60.0
-"""How long a marker row may take from the source's commit through the flow."""
+"""How long a mark may take from the source's commit through the flow."""
 
 ATTEMPTS = 3
 """A difference from the source counts where it is there at three positions: a message that Kafka acknowledged
@@ -57,6 +59,7 @@ class Proof:
     registry: Registry
     flows: list[Flow]
     dsn: Callable[[str], str]
+    connector: Callable[[str], Connector]
     topics: Topics
     origins: Origins
     bootstrap: str
@@ -188,7 +191,7 @@ class Proof:
         token = uuid.uuid4().hex
         reached = flow.cuts.expect(token)
         try:
-            with position(self.dsn(name), min(s.schema for s in captured), token) as at:
+            with position(self.dsn(name), self.connector(name), {s.schema for s in captured}, token) as at:
                 yield at, self._reached(flow, reached)
         finally:
             flow.cuts.forget(token)
@@ -200,7 +203,8 @@ class Proof:
         except NotReached:
             raise TransientError(
                 f"the source's position did not come through flow {flow.name} in {CUT_SECONDS:.0f} s. "
-                "Next: `headrace status` shows what stands still"
+                "Next: `headrace status` shows what stands still; where nothing does, the connector passes "
+                f"no messages on, and needs a captured table {MARKER_TABLE}"
             ) from None
 
     def repair(

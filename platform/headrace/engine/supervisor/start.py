@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from headrace.catalog import Catalog
 from headrace.engine.flow.flow import Flow
@@ -20,8 +20,10 @@ from headrace.errors import HeadraceError
 from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
 from headrace.sources.dead_letters import DeadLetters
+from headrace.sources.marks import mark_topics
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
+from headrace.spec.model import SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -82,12 +84,24 @@ def flow_maker(
             topics=topics,
             origins=origins,
             columns=columns,
+            marks=_marks(advancing.sources, connector),
             bootstrap=bootstrap,
             directory=settings.state / "checkpoints",
             max_offsets=settings.max_offsets_per_trigger,
         )
 
     return make
+
+
+def _marks(captured: Iterable[SourceTable], connector: Callable[[str], Connector]) -> list[str]:
+    """The topics by which marked positions of the sources of these tables arrive."""
+    tables = list(captured)
+    sources = sorted({table.source for table in tables})
+    return [
+        topic
+        for source in sources
+        for topic in mark_topics(connector(source), [t for t in tables if t.source == source])
+    ]
 
 
 def open_tables(registry: Registry, catalog: Catalog) -> None:

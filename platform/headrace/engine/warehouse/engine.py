@@ -209,6 +209,7 @@ def build(
         registry,
         flows,
         deployment.dsn,
+        deployment.connector,
         topics,
         origins,
         settings.kafka_bootstrap,

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from headrace.errors import TerminalError
 from headrace.services.programs.program import Program
-from headrace.settings import LOOPBACK, Settings
+from headrace.settings import LOOPBACK, SOURCE_ROLE, Settings
 
 ROLE = "headrace"
 OPTIONS = {
@@ -65,11 +65,19 @@ def data_directory(settings: Settings) -> Path | None:
 
 
 def ensure_database(settings: Settings) -> None:
-    """Create the captured database where it is missing. Raises psycopg.Error while the server starts."""
+    """Create the captured database, and the role by which it is followed, where they are missing.
+
+    Raises psycopg.Error while the server starts.
+    """
     with psycopg.connect(settings.postgres_dsn("postgres"), autocommit=True, connect_timeout=5) as connection:
         name = settings.postgres_database
         if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone() is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [SOURCE_ROLE]).fetchone()
+    if found is None:
+        from headrace.sources.role import make_role  # loads what the command line has no use for
+
+        make_role(settings.postgres_dsn(), SOURCE_ROLE, settings.source_password)
 
 
 def postmaster(settings: Settings) -> psutil.Process | None:

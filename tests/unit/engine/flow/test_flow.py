@@ -130,6 +130,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             topics=topics,
             origins=cast("Any", SimpleNamespace(look=lambda tables: replaced)),
             columns=unchanged,
+            marks=[],
             bootstrap="127.0.0.1:1",
             directory=tmp_path,
             max_offsets=max_offsets,

@@ -9,7 +9,8 @@ import pytest
 from headrace.engine.ingest.cuts import Cut, CutMissed, Cuts
 from headrace.engine.ingest.source_rows import last_images, unseen_events
 from headrace.sources.envelope import Event
-from headrace.sources.postgres import MARKER_TABLE, Seen
+from headrace.sources.marks import MARKER_TABLE
+from headrace.sources.postgres import Seen
 from headrace.spec.model import TableName
 
 USERS, MARKERS = "shop.public.users", f"shop.public.{MARKER_TABLE}"
@@ -43,6 +44,20 @@ def test_the_batch_with_the_marker_ends_the_wait_and_all_since_the_announcement_
     )
     cuts.applied([marker("b")], ENDS, lambda: VERSIONS)
     assert other.result(0).events[MARKERS] == [marker("a"), marker("b")] and not cuts.awaited
+
+
+@pytest.mark.parametrize("content", ["YQ==", "61", "a"], ids=["base64", "hex", "a row"])
+def test_a_message_in_the_log_is_a_mark_as_a_row_is(content: str) -> None:
+    def message(prefix: str) -> Event:
+        value = json.dumps({"op": "m", "message": {"prefix": prefix, "content": content}}).encode()
+        return Event("shop.message", 0, 1, "{}", "m", None, None, 1, 0, None, value, xid=1)
+
+    cuts = Cuts()
+    reached = cuts.expect("a")
+    cuts.applied([message("another's")], ENDS, lambda: VERSIONS)
+    assert not reached.done()
+    cuts.applied([message("headrace")], ENDS, lambda: VERSIONS)
+    assert reached.done()
 
 
 def test_who_waits_for_what_was_passed_unseen_is_told_and_who_left_is_not_waited_for() -> None:

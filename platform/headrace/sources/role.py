@@ -1,0 +1,131 @@
+"""The SQL for a role that can do what following a PostgreSQL source needs, and nothing else.
+
+It replicates, reads the captured tables and writes the marker table where one is captured. It owns nothing:
+the publication is made by the owner of the tables beforehand, and the connector is told to make none. What it
+asks the server, every role may ask, unless an administrator has revoked that: then it is granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from headrace.errors import TransientError
+from headrace.sources.functions import Refused, refused
+from headrace.sources.marks import MARKER_TABLE
+from headrace.sources.postgres import connect, quoted
+from headrace.sources.publication import BY_ROOT
+from headrace.spec.connector import Connector
+from headrace.spec.model import SourceTable
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What a connector captures.
+
+    Args:
+        tables: the captured ones, with the marker table where it is among them.
+        published: what its publication holds; None where there is none.
+        known: whether the database was asked; else `tables` are those that the connector's file names.
+        revoked: functions that not every role may call there.
+    """
+
+    database: str
+    publication: str
+    tables: tuple[SourceTable, ...]
+    published: frozenset[tuple[str, str]] | None = None
+    known: bool = True
+    revoked: tuple[Refused, ...] = ()
+
+
+def look(dsn: str, connector: Connector) -> Capture:
+    """Ask the source what the connector captures; where it does not answer, the connector's file."""
+    publication = connector.config.get("publication.name", "dbz_publication")
+    query = (
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition "
+        "AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' ORDER BY 1, 2"
+    )
+    held = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+    try:
+        with connect(dsn) as connection:
+            there = [(str(s), str(t)) for s, t in connection.execute(query).fetchall()]
+            exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,))
+            known = exists.fetchone() is not None
+            rows = {(str(s), str(t)) for s, t in connection.execute(held, (publication,)).fetchall()}
+            [(database,)] = connection.execute("SELECT current_database()").fetchall()
+            revoked = refused(connection, "public")
+    except TransientError:
+        named = [entry.partition(".") for entry in connector.tables]
+        tables = tuple(SourceTable(connector.name, schema, table) for schema, _, table in named)
+        return Capture(connector.database, publication, tables, known=False)
+    tables = tuple(SourceTable(connector.name, s, t) for s, t in there if connector.captures(s, t))
+    return Capture(str(database), publication, tables, frozenset(rows) if known else None, revoked=revoked)
+
+
+def role_sql(role: str, capture: Capture) -> list[str]:
+    """Statements for the owner of the captured tables, in their database; the first one makes the role."""
+    name = _name(role)
+    schemas = ", ".join(dict.fromkeys(_name(t.schema) for t in capture.tables))
+    listed = ", ".join(quoted(t) for t in capture.tables)
+    found = [
+        f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD '…';",
+        f"GRANT CONNECT ON DATABASE {_name(capture.database)} TO {name};",
+        f"GRANT USAGE ON SCHEMA {schemas} TO {name};",
+        f"GRANT SELECT ON {listed} TO {name};",
+    ]
+    found += [
+        f"GRANT INSERT, UPDATE ON {quoted(t)} TO {name};" for t in capture.tables if t.table == MARKER_TABLE
+    ]
+    found += [function.grant(name) for function in capture.revoked]
+    if capture.published is None:
+        found.append(f"CREATE PUBLICATION {_name(capture.publication)} FOR TABLE {listed}{BY_ROOT};")
+    elif missing := [t for t in capture.tables if (t.schema, t.table) not in capture.published]:
+        added = ", ".join(quoted(t) for t in missing)
+        found.append(f"ALTER PUBLICATION {_name(capture.publication)} ADD TABLE {added};")
+    return found
+
+
+def make_role(dsn: str, role: str, password: str) -> None:
+    """Make one that replicates, and reads what its owner has and will have in the schema `public`.
+
+    A role that is there is left as it is. Raises psycopg.Error where the server does not answer.
+
+    Args:
+        dsn: of a superuser, to the captured database.
+    """
+    name = sql.Identifier(role)
+    with psycopg.connect(dsn, connect_timeout=5) as connection:  # in one transaction
+        if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone() is not None:
+            return
+        for statement in (
+            sql.SQL("CREATE ROLE {} LOGIN REPLICATION PASSWORD {}").format(name, sql.Literal(password)),
+            sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}").format(name),
+            sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}").format(name),
+        ):
+            connection.execute(statement)
+
+
+def hints(role: str, capture: Capture) -> Iterable[str]:
+    """What a person must know beside the statements."""
+    yield f"run by the owner of the tables in database {capture.database}, with a password in place of …"
+    if not capture.known:
+        yield "the database does not answer: these are the tables that the connector's file names"
+    if capture.revoked:
+        yield "only a superuser grants EXECUTE on functions of PostgreSQL, which this server has revoked"
+    yield 'only an owner can publish: the connector has "publication.autocreate.mode": "disabled"'
+    for schema in dict.fromkeys(_name(t.schema) for t in capture.tables):
+        yield (
+            f"for tables to come: ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO "
+            f"{_name(role)}; and ALTER PUBLICATION {_name(capture.publication)} ADD TABLE …;"
+        )
+    yield f"pg_hba.conf lets {role} connect to the database, and for replication"
+
+
+def _name(text: str) -> str:
+    """As SQL reads it; plain names stay plain."""
+    plain = text.isascii() and text.replace("_", "a").isalnum() and text.islower() and not text[0].isdigit()
+    return text if plain else '"' + text.replace('"', '""') + '"'
