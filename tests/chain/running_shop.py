@@ -31,7 +31,7 @@ from headrace.services.programs.program import Program
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import SOURCE_ROLE, Settings
-from headrace.sources.role import look, role_sql
+from headrace.sources.access.role import look, role_sql
 from headrace.spec import Project, load_project
 from headrace.spec.connector import load_connector
 from headrace.store.delta.retained import Retained

@@ -139,8 +139,8 @@ class Stack:
 
     def _refuse_unpublished(self, only: Container[str] | None) -> None:
         """Raise TerminalError where a connector would fail for what its role may not publish."""
+        from headrace.sources.access.preflight import refuse_publishing
         from headrace.sources.dsn import source_dsn
-        from headrace.sources.preflight import refuse_publishing
         from headrace.spec import load_project
 
         try:

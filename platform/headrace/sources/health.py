@@ -8,8 +8,8 @@ from enum import StrEnum
 import psycopg
 
 from headrace.errors import TransientError
+from headrace.sources.access.functions import GUARDS, Refused, refused
 from headrace.sources.connect import ConnectorStatus
-from headrace.sources.functions import GUARDS, Refused, refused
 from headrace.sources.postgres import connect
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from headrace.errors import TerminalError, TransientError
 from headrace.settings import Settings
+from headrace.sources.access.publication import MODE, as_registered, ensure_publication, made_here
 from headrace.sources.bulk.record import LoadRecord, load_record
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.dsn import source_dsn
-from headrace.sources.publication import MODE, as_registered, ensure_publication, made_here
 from headrace.spec.connector import Connector
 
 Load = Callable[[ConnectorFile], LoadRecord | None]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from headrace.sources.access.publication import ensure_publication
 from headrace.sources.bulk.choice import slot_name
 from headrace.sources.bulk.slot import drop_slot, exported
 from headrace.sources.connect import ConnectClient
-from headrace.sources.publication import ensure_publication
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.sources.access.functions import Refused
 from headrace.sources.connect import ConnectorStatus
-from headrace.sources.functions import Refused
 from headrace.sources.health import Facts, Level, Limits, Slot, judge
 
 LIMITS = Limits(warning=1 << 30, alarm=8 << 30)

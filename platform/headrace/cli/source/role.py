@@ -22,8 +22,8 @@ def source_role(
     What the connector, the bulk snapshot, looking at columns and `verify` need. Nothing is run: its owner
     does, with `psql`.
     """
+    from headrace.sources.access.role import hints, look, role_sql
     from headrace.sources.dsn import source_dsn
-    from headrace.sources.role import hints, look, role_sql
     from headrace.spec import load_project
 
     settings = load_settings(project)

@@ -145,7 +145,7 @@ def _layers(settings: Settings) -> Finding:
 
 
 def _sources(settings: Settings) -> list[Finding]:
-    from headrace.sources import preflight
+    from headrace.sources.access import preflight
     from headrace.sources.dsn import source_dsn
     from headrace.spec import load_project
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.engine.table.table import StgTable
+from headrace.sources.access.publication import publication_name
 from headrace.sources.bulk.choice import slot_name
 from headrace.sources.bulk.record import load_record
 from headrace.sources.connect import ConnectClient
 from headrace.sources.origin import Origin, Server, server, went_back
-from headrace.sources.publication import publication_name
 from headrace.sources.restream import restream, slot_begins
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector

@@ -28,6 +28,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import StgTable
 from headrace.errors import TerminalError
 from headrace.progress import Progress
+from headrace.sources.access.publication import ensure_publication
 from headrace.sources.bulk.choice import TableFacts, slot_name
 from headrace.sources.bulk.columns import Inexact
 from headrace.sources.bulk.facts import read_facts
@@ -35,7 +36,6 @@ from headrace.sources.bulk.ranges import ALL_PAGES, PageRange, page_ranges
 from headrace.sources.bulk.reading import Reader
 from headrace.sources.bulk.record import LoadRecord, forget, load_record
 from headrace.sources.bulk.slot import drop_slot, exported, slot_exists
-from headrace.sources.publication import ensure_publication
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable

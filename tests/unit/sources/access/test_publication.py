@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.sources.access.publication import MODE, as_registered, made_here
 from headrace.sources.connect import ConnectorFile
-from headrace.sources.publication import MODE, as_registered, made_here
 
 OWN = {"plugin.name": "pgoutput", MODE: "filtered"}
 

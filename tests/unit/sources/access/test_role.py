@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.sources.functions import Refused
-from headrace.sources.role import Capture, hints, role_sql
+from headrace.sources.access.functions import Refused
+from headrace.sources.access.role import Capture, hints, role_sql
 from headrace.spec.model import SourceTable
 
 ORDERS, ODD = SourceTable("shop", "public", "orders"), SourceTable("shop", "Sales", "Odd one")

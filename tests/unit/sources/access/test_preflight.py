@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.sources.functions import Refused
-from headrace.sources.preflight import Facts, TableFacts, judge
+from headrace.sources.access.functions import Refused
+from headrace.sources.access.preflight import Facts, TableFacts, judge
 from headrace.spec.model import SourceTable
 
 ORDERS = SourceTable("shop", "public", "Orders")

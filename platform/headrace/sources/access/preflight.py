@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace.errors import TerminalError, TransientError
-from headrace.sources.functions import EMIT, Refused, refused
+from headrace.sources.access.functions import EMIT, Refused, refused
+from headrace.sources.access.publication import BY_ROOT, publication_name
 from headrace.sources.marks import MARKER_TABLE, MESSAGES, sends_messages
 from headrace.sources.origin import unpublished
 from headrace.sources.postgres import connect, described, quoted
-from headrace.sources.publication import BY_ROOT, publication_name
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 

@@ -14,10 +14,10 @@ import psycopg
 from psycopg import sql
 
 from headrace.errors import TransientError
-from headrace.sources.functions import Refused, refused
+from headrace.sources.access.functions import Refused, refused
+from headrace.sources.access.publication import BY_ROOT
 from headrace.sources.marks import MARKER_TABLE
 from headrace.sources.postgres import connect, quoted
-from headrace.sources.publication import BY_ROOT
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
