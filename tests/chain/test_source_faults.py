@@ -116,6 +116,21 @@ def test_a_table_that_left_the_publication_says_by_which_sql_it_is_back(shop: Sh
 
 
 @pytest.mark.long
+def test_a_connector_that_runs_and_does_not_stream_is_an_alarm(shop: Shop) -> None:
+    """As where the server's process dies of what it sends, or the network cuts each connection."""
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication"
+
+    def alarmed(source: psycopg.Connection[tuple[object, ...]]) -> bool:
+        source.execute(cut.encode())
+        return any("has not streamed for" in alarm for alarm in shop.status()["stg.users"].alarms)
+
+    with psycopg.connect(shop.dsn, autocommit=True) as source:
+        eventually("an alarm", lambda: alarmed(source))
+    eventually("it streams", lambda: not shop.status()["stg.users"].alarms)
+    shop.verify("stg.users")
+
+
+@pytest.mark.long
 def test_a_transaction_that_began_before_a_resync_is_not_lost(shop: Shop) -> None:
     """Its changes stand in the log before the position, and come after it."""
     shop.wait_caught_up()

@@ -33,10 +33,12 @@ class Slot:
     Args:
         behind: bytes of log that the server keeps for it.
         left: bytes after which the server drops it; None: it never does.
+        read: whether somebody streams from it.
     """
 
     behind: int
     left: int | None
+    read: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Facts:
         slot: None where it has none: a connector that somebody else runs, elsewhere.
         connector: None where Kafka Connect does not answer.
         role: who looks at it; `refused`: functions that it may not call.
+        unread: seconds since somebody was seen to stream from the slot, about; 0 where nobody ever was: the
+            connector may still read the tables.
     """
 
     answers: bool
@@ -55,6 +59,7 @@ class Facts:
     connector: ConnectorStatus | None = None
     role: str = ""
     refused: tuple[Refused, ...] = ()
+    unread: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,9 @@ class Limits:
     warning: int
     alarm: int
 
+
+STALLED_SECONDS = 25.0
+"""A stream that is interrupted is there again within seconds."""
 
 LEAST_LEFT = 4
 """An alarm, where what is left to a slot is less than one part in so many of all that it may keep."""
@@ -86,6 +94,9 @@ def _of_connector(source: str, facts: Facts) -> list[Alert]:
     connector = facts.connector
     if connector is None:
         return [Alert(Level.ALARM, "Kafka Connect does not answer. Next: `headrace up`")]
+    if connector.running and facts.unread >= STALLED_SECONDS:
+        text = f"connector `{source}` is RUNNING, but has not streamed for {facts.unread:.0f} s"
+        return [Alert(Level.ALARM, f"{text}. Next: mend what its log says (logs/connect.log)")]
     if connector.running or connector.state in ("UNASSIGNED", "RESTARTING"):
         return []
     said = f"connector `{source}` is {connector.state}"
@@ -118,7 +129,7 @@ def _size(count: int) -> str:
 
 
 _SLOT = """
-SELECT pg_current_wal_lsn() - coalesce(confirmed_flush_lsn, restart_lsn), safe_wal_size
+SELECT pg_current_wal_lsn() - coalesce(confirmed_flush_lsn, restart_lsn), safe_wal_size, active
 FROM pg_replication_slots WHERE slot_name = %s AND NOT pg_is_in_recovery()
 """
 
@@ -138,6 +149,6 @@ def look(dsn: str, name: str, connector: ConnectorStatus | None) -> Facts:
         return Facts(False, None, connector)
     found = None
     if rows and rows[0][0] is not None:
-        behind, left = rows[0]
-        found = Slot(int(str(behind)), None if left is None else int(str(left)))
+        behind, left, read = rows[0]
+        found = Slot(int(str(behind)), None if left is None else int(str(left)), bool(read))
     return Facts(True, found, connector, role, functions)

@@ -18,6 +18,14 @@ FAILED = ConnectorStatus("shop", "FAILED", "org.x: no\n\tat y\nCaused by: permis
     [
         (Facts(True, Slot(0, None), RUNS), []),
         (Facts(True, None, RUNS), []),
+        (
+            Facts(True, Slot(0, None, read=False), RUNS),
+            [],
+        ),  # it reads the tables, perhaps
+        (
+            Facts(True, Slot(0, None, read=False), RUNS, unread=30.4),
+            ["alarm: connector `shop` is RUNNING, but has not streamed for 30 s. Next: "],
+        ),
         (Facts(True, None, ConnectorStatus("shop", "UNREGISTERED")), []),  # somebody else's, elsewhere
         (
             Facts(True, Slot(0, None), ConnectorStatus("shop", "UNREGISTERED")),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.errors import HeadraceError
 from headrace.sources.bulk.choice import slot_name
 from headrace.sources.connect import ConnectClient, ConnectorStatus
-from headrace.sources.health import Alert, Limits, judge, look
+from headrace.sources.health import Alert, Facts, Limits, judge, look
 from headrace.spec.connector import Connector
 
 
@@ -19,13 +20,16 @@ class SourceWatch:
         dsn: connection string of a source by its name.
         connector: its connector, likewise.
         connect_url: Kafka Connect's REST address.
+        clock: seconds.
     """
 
     dsn: Callable[[str], str]
     connector: Callable[[str], Connector]
     connect_url: str
     limits: Limits
+    clock: Callable[[], float] = time.monotonic
     _found: dict[str, list[Alert]] = field(default_factory=dict)
+    _streamed_at: dict[str, float] = field(default_factory=dict)
 
     def look(self, sources: Iterable[str]) -> None:
         """Note what is wrong with each now."""
@@ -35,9 +39,14 @@ class SourceWatch:
         connectors = self._connectors(names)
         for source in names:
             slot = slot_name(self.connector(source).config)
-            self._found[source] = judge(
-                source, look(self.dsn(source), slot, connectors.get(source)), self.limits
-            )
+            facts = look(self.dsn(source), slot, connectors.get(source))
+            self._found[source] = judge(source, self._since(source, facts), self.limits)
+
+    def _since(self, source: str, facts: Facts) -> Facts:
+        now = self.clock()
+        if facts.slot is not None and facts.slot.read:
+            self._streamed_at[source] = now
+        return replace(facts, unread=now - self._streamed_at.get(source, now))
 
     def alerts(self, source: str) -> list[Alert]:
         """Alarms first."""
