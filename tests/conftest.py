@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 # they use of the processors, mostly for nothing: here a method has to be called four times as often.
 JIT = {"Invocation": 20_000, "MinInvocation": 2_400, "Compile": 60_000, "BackEdge": 160_000}
 os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join(f"-XX:Tier4{k}Threshold={v}" for k, v in JIT.items()))
+
+
+# How long an example takes says how busy the machine is.
+hypothesis_settings.register_profile("shared machine", deadline=None)
+hypothesis_settings.load_profile("shared machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
