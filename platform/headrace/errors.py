@@ -32,6 +32,10 @@ class NeedsResync(TerminalError):
     """Input was lost that headrace cannot prove absent: the table halts instead of skipping it."""
 
 
+class SnapshotAnew(NeedsResync):
+    """The connector began its first snapshot anew: the table's source is read again."""
+
+
 class SourceChanged(TerminalError):
     """The source has other columns than a stg table reads: what came since was made with them."""
 

@@ -393,6 +393,7 @@ def next_statement(last_error: str) -> str | None:
 def follow_what_halted_says(shop: Shop) -> list[str]:
     """Run the command that each halted table names, once each; returns the statements."""
     halted = [s for s in shop.client.status() if s.state in ("FAILED", "NEEDS RESYNC")]
+    halted = [s for s in halted if "is being read again" not in (s.last_error or "")]
     statements = []
     for status in halted:
         statement = next_statement(status.last_error or "")

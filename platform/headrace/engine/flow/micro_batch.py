@@ -12,7 +12,7 @@ from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.boundary import Boundaries
 from headrace.engine.ingest.cuts import Cuts
-from headrace.engine.ingest.first_snapshot import left_behind
+from headrace.engine.ingest.first_snapshot import began_anew, give_up, given_up, left_behind
 from headrace.engine.ingest.gate import Gate
 from headrace.engine.ingest.ingest import PIECE, ingest_events, ingest_range, reading_snapshot
 from headrace.engine.ingest.refused import changed_columns
@@ -181,7 +181,7 @@ class MicroBatch:
         self.cuts.applied(events, ends, lambda: {t.name: t.store.version for t in self.tables.all})
 
     def _ingest(self, ingest: Callable[[StgTable], Delta | None]) -> dict[TableName, Delta]:
-        reading = [t for t in self.tables.all if is_stg(t) and t.name in self.tables.active]
+        reading = self._reading()
         if not self.steps:  # it may have been killed between two tables' commits
             self._leave_behind(reading, {})
         before = {t.name: t.store.commit for t in reading}
@@ -190,13 +190,21 @@ class MicroBatch:
             self._leave_behind(reading, before)
         return known
 
+    def _reading(self) -> list[StgTable]:
+        """The stg tables that are in the flow; one that was given up leaves it."""
+        reading = [t for t in self.tables.all if is_stg(t) and t.name in self.tables.active]
+        for table in filter(given_up, reading):
+            self.tables.left(table, began_anew(table))
+        return [t for t in reading if not given_up(t)]
+
     def _leave_behind(self, tables: list[StgTable], before: Mapping[TableName, Commit]) -> None:
         """Let tables leave that hold rows of a first snapshot that was given up."""
         for source in {t.source.table.source for t in tables}:
             own = [t for t in tables if t.source.table.source == source]
             known = {t.name: before[t.name] for t in own if before}
-            for table, error in left_behind(own, known):
-                self.tables.left(table, error)
+            for table in left_behind(own, known):
+                give_up(table, self.tables.run_id)
+                self.tables.left(table, began_anew(table))
 
     def _ingest_small(
         self, table: StgTable, *, events: Mapping[str, list[Event]], ends: Offsets, batch_id: int

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headrace.engine.ingest.refused import lost_input
 from headrace.engine.table.table import StgTable
-from headrace.errors import NeedsResync
+from headrace.errors import SnapshotAnew
 from headrace.sources.envelope import INCREMENTAL, Event, sequence
 from headrace.spec.model import TableName
 from headrace.store.record.commits import Commit
+
+GIVEN_UP = -1
+"""In place of a position, of a table that holds rows of an attempt that was given up."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,15 @@ def read_at(table: StgTable, reads: Reads) -> int:
     Returns:
         0 where none has read any.
     Raises:
-        NeedsResync: it began anew.
+        SnapshotAnew: it began anew.
     """
     head = table.store.commit
+    if head.snapshot == GIVEN_UP:
+        raise began_anew(table)
     if not reads.first or not _only_read(head):
         return head.snapshot
     if reads.first < reads.last or head.snapshot not in (0, reads.last):
-        raise _began_anew(table)
+        raise began_anew(table)
     return reads.last
 
 
@@ -60,9 +64,7 @@ def _only_read(head: Commit) -> bool:
     return head.high == ("" if not head.snapshot else sequence(head.generation, head.snapshot))
 
 
-def left_behind(
-    tables: Iterable[StgTable], before: Mapping[TableName, Commit]
-) -> list[tuple[StgTable, NeedsResync]]:
+def left_behind(tables: Iterable[StgTable], before: Mapping[TableName, Commit]) -> list[StgTable]:
     """The tables of a source whose rows an earlier attempt has read, where a later one has none of them.
 
     Args:
@@ -75,12 +77,24 @@ def left_behind(
         return []
     if not all(map(_only_read, before.values() or [own for _, own in held])):
         return []  # it was asked for while the source streams
-    return [(table, _began_anew(table)) for table, own in held if 0 < own.snapshot < newest]
+    return [table for table, own in held if 0 < own.snapshot < newest]
 
 
-def _began_anew(table: StgTable) -> NeedsResync:
-    return lost_input(
-        table,
-        "the connector was interrupted while it read its source for the first time, and began anew: what was "
-        "deleted in between is in no event",
+def give_up(table: StgTable, run_id: str) -> None:
+    """Let the table's record say that it holds rows of an attempt that was given up: nothing else will."""
+    with table.store.writing:
+        table.store.note(table.store.commit.next("stream", run_id, snapshot=GIVEN_UP))
+
+
+def given_up(table: StgTable) -> bool:
+    """Whether it was."""
+    return table.store.commit.snapshot == GIVEN_UP
+
+
+def began_anew(table: StgTable) -> SnapshotAnew:
+    """Why it must be read from its source."""
+    return SnapshotAnew(
+        f"`{table.name}`: the connector was interrupted while it read its source for the first time, and "
+        "began anew: what was deleted in between is in no event. The source is being read again. Next: wait, "
+        f"or `headrace resync {table.name}`"
     )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from headrace.engine.spark.session import use_pool
-from headrace.engine.spark.sessions import Sessions
 from headrace.engine.supervisor.failures import Failures
 from headrace.engine.table.table import Registry, StgTable, is_stg
 from headrace.errors import TransientError
@@ -16,11 +13,8 @@ from headrace.spec.model import SourceTable
 
 log = logging.getLogger(__name__)
 
-TICK = 0.5
-"""Seconds between two looks at what has changed."""
 
-
-@dataclass
+@dataclass(frozen=True)
 class ColumnsFollower:
     """
     Args:
@@ -31,29 +25,14 @@ class ColumnsFollower:
     """
 
     registry: Registry
-    sessions: Sessions
     failures: Failures
     follow: Callable[[SourceTable], None]
     resume: Callable[[StgTable], None]
-    _stop: threading.Event = field(init=False, default_factory=threading.Event)
 
-    def __post_init__(self) -> None:
-        self._thread = threading.Thread(target=self._watch, name="columns", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Wait for what is under way; nothing follows."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _watch(self) -> None:
-        use_pool(self.sessions.batch, "batch")
-        while not self._stop.wait(TICK):
-            for captured, tables in self._changed().items():
-                self._follow(captured, tables)
+    def look(self) -> None:
+        """Follow what has changed."""
+        for captured, tables in self._changed().items():
+            self._follow(captured, tables)
 
     def _changed(self) -> dict[SourceTable, list[StgTable]]:
         found: dict[SourceTable, list[StgTable]] = {}

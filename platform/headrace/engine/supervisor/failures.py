@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.catalog import Catalog
 from headrace.engine.table.table import Table
-from headrace.errors import HeadraceError, NeedsResync, SourceChanged, TerminalError
+from headrace.errors import HeadraceError, NeedsResync, SnapshotAnew, SourceChanged, TerminalError
 from headrace.scheduling.turns import FIRST_RETRY, LONGEST_RETRY
 from headrace.spec.model import TableName
 
@@ -26,6 +26,9 @@ class Failures:
     changed: set[TableName] = field(default_factory=set)
     """Tables whose source has other columns than they read."""
 
+    anew: set[TableName] = field(default_factory=set)
+    """Tables whose source must be read again, for which nobody need be asked."""
+
     _retries: dict[str, _Retry] = field(default_factory=dict)
 
     def failed(self, table: Table, error: Exception) -> None:
@@ -33,6 +36,8 @@ class Failures:
         self.observe(table, error)
         if isinstance(error, SourceChanged):
             self.changed.add(table.name)
+        if isinstance(error, SnapshotAnew):
+            self.anew.add(table.name)
         if isinstance(error, TerminalError):
             self.forget(str(table.name))  # of an error before: it cannot help any more
         else:

@@ -27,7 +27,9 @@ from headrace.engine.statements.apply import Apply
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.columns_follower import ColumnsFollower
 from headrace.engine.statements.deployment import Deployment
+from headrace.engine.statements.read_anew import ReadAnew
 from headrace.engine.statements.recompute import Recompute
+from headrace.engine.statements.ticking import Ticking
 from headrace.engine.supervisor.admission import Admission
 from headrace.engine.supervisor.failures import Failures
 from headrace.engine.supervisor.schedule import outdated
@@ -77,13 +79,15 @@ class Engine:
         """
         self.supervisor.start()
         self.completion.start()
-        self._follower.start()
+        for watcher in self._watchers:
+            watcher.start()
         self.views.begin(self.registry, stopping)
 
     def stop(self) -> None:
         """Stop what runs by itself, between two micro-batches."""
         self.counting.stop()
-        self._follower.stop()
+        for watcher in self._watchers:
+            watcher.stop()
         self.completion.stop()
         self.supervisor.stop()
         self.columns.close()
@@ -102,10 +106,18 @@ class Engine:
         return Counting(self.quarantine)
 
     @cached_property
-    def _follower(self) -> ColumnsFollower:
-        return ColumnsFollower(
-            self.registry, self.sessions, self.failures, self._follow_columns, self._resume_if_out
+    def _watchers(self) -> tuple[Ticking, ...]:
+        """What lets stg tables go on by themselves."""
+        columns = ColumnsFollower(self.registry, self.failures, self._follow_columns, self._resume_if_out)
+        anew = ReadAnew(self.registry, self.failures, self._read_again)
+        return tuple(
+            Ticking(*of)
+            for of in (("columns", self.sessions, columns.look), ("read-anew", self.sessions, anew.look))
         )
+
+    def _read_again(self, table: Table) -> None:
+        self.loads.refuse()
+        self.refresh(table, None, Progress())
 
     def follow_columns(self, table: Table) -> None:
         """Let a stg table's rows be of the columns that its source has now; others are as they were.

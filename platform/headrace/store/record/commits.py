@@ -49,7 +49,7 @@ class Commit:
         high: highest source sequence ever applied (stg only).
         truncated: that of the source's last TRUNCATE, which what is older comes too late for; "" for none.
         snapshot: log position of the source at which the connector's first snapshot has read the rows (stg
-            only); 0 where it has read none.
+            only); 0 where it has read none, -1 where that was given up.
         source_ms: commit time at the source of the newest event applied, milliseconds since 1970.
         watermark_ms: time at the source up to which everything is in the table, milliseconds since 1970, as
             it was known before this commit, which can only have added to it; 0 while unknown.

@@ -30,7 +30,7 @@ def table(name: str, head: Commit) -> StgTable:
 
 def behind(before: dict[str, Commit], after: dict[str, Commit]) -> list[str]:
     known = {TableName("stg", name): head for name, head in before.items()}
-    return [t.name.table for t, _ in left_behind([table(n, c) for n, c in after.items()], known)]
+    return [t.name.table for t in left_behind([table(n, c) for n, c in after.items()], known)]
 
 
 NOTHING = commit(0)
