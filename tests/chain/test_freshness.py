@@ -35,6 +35,7 @@ def test_a_daily_report_streams_and_rests_again_by_one_statement(shop: Shop) -> 
         eventually(
             "it rests", lambda: (s := shop.status()[REPORT]) and (s.lag or 0) >= 5 and s.state == "RUNNING"
         )
+        shop.wait_advanced("stg.orders", by=3)  # the one refresh may be under way
         rested = shop.status()[REPORT]
         shop.wait_advanced("stg.orders", READ, NEIGHBOUR, by=3)
         assert shop.status()[REPORT].version == rested.version
