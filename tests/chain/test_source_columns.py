@@ -22,6 +22,7 @@ def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """A small shop of its own, over topics of several partitions: what happens to its columns stays there."""
     with own_shop(tmp_path_factory.mktemp("columns"), seed=12, partitions=3) as shop:
         yield shop
+        shop.verify()  # all of it, once: what a test is about it compares itself
 
 
 @pytest.fixture
@@ -31,7 +32,6 @@ def shop(own_stack: Shop) -> Iterator[Shop]:
     yield own_stack
     own_stack.wait_running()
     own_stack.wait_caught_up()
-    own_stack.verify()
 
 
 @pytest.fixture
