@@ -7,7 +7,6 @@ lets it run again, and what it does is done once, since a second run finds nothi
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from headrace.spec.partitions.completion import LateData, RunMode, Signal
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.creation import tell_watermark
 from headrace.store.record.commits import MOST_RECORDS
+from headrace.ticking import Ticking
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +103,7 @@ class PartitionCompletion:
         self._clock = clock
         self._search_seconds = search_seconds
         self._states: dict[TableName, _State] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="completion", daemon=True)
+        self._ticking = Ticking("completion", self.look, TICK)
 
     @property
     def offline(self) -> Offline:
@@ -113,13 +112,11 @@ class PartitionCompletion:
         return self._offline
 
     def start(self) -> None:
-        self._thread.start()
+        self._ticking.start()
 
     def stop(self) -> None:
         """Wait for what runs; nothing follows."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._ticking.stop()
 
     def now(self, table: Table, progress: Progress) -> RefreshResult:
         """`REFRESH NEW` of a table that no stream writes. Raises as `Offline.now`."""
@@ -131,14 +128,10 @@ class PartitionCompletion:
         warnings = state.warnings() if state else []
         return warnings + (self._offline.warnings(table) if self._offline is not None else [])
 
-    def _watch(self) -> None:
-        while not self._stop.wait(TICK):
-            self.look()
-
     def look(self) -> None:
         """Note what is complete, then run what is due, one table after the other."""
         for table in list(self._registry):
-            if self._stop.is_set():
+            if self._ticking.stopping:
                 return
             watermark(
                 self._registry, table
@@ -229,7 +222,7 @@ class PartitionCompletion:
             return
         action = self._actions.get(table.spec.run_mode)
         for labels in runs_of(table.spec, due, AT_ONCE):
-            if self._stop.is_set():
+            if self._ticking.stopping:
                 return
             try:
                 found = action(table, LabelRange(labels[0], labels[-1])) if action is not None else {}

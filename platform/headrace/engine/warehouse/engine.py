@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 
 from headrace.catalog import Catalog
 from headrace.engine.flow.arrangement import Arrangement
@@ -22,6 +22,7 @@ from headrace.engine.proof.quarantine import Counting, Quarantine
 from headrace.engine.proof.verify import Proof
 from headrace.engine.read.views import Views
 from headrace.engine.snapshot.loads import Loads
+from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.apply import Apply
 from headrace.engine.statements.blue_green import Green
@@ -29,7 +30,6 @@ from headrace.engine.statements.columns_follower import ColumnsFollower
 from headrace.engine.statements.deployment import Deployment
 from headrace.engine.statements.read_anew import ReadAnew
 from headrace.engine.statements.recompute import Recompute
-from headrace.engine.statements.ticking import Ticking
 from headrace.engine.supervisor.admission import Admission
 from headrace.engine.supervisor.failures import Failures
 from headrace.engine.supervisor.schedule import outdated
@@ -45,6 +45,10 @@ from headrace.sources.topics import Topics
 from headrace.spec import Project
 from headrace.spec.model import SourceTable, TableName
 from headrace.spec.partitions.label_range import LabelRange
+from headrace.ticking import Ticking
+
+WATCH_SECONDS = 0.5
+"""Between two looks at stg tables that may go on by themselves."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,10 @@ class Engine:
         """What lets stg tables go on by themselves."""
         columns = ColumnsFollower(self.registry, self.failures, self._follow_columns, self._resume_if_out)
         anew = ReadAnew(self.registry, self.failures, self._read_again)
-        return tuple(
-            Ticking(*of)
-            for of in (("columns", self.sessions, columns.look), ("read-anew", self.sessions, anew.look))
+        ready = partial(use_pool, self.sessions.batch, "batch")
+        return (
+            Ticking("columns", columns.look, WATCH_SECONDS, ready=ready),
+            Ticking("read-anew", anew.look, WATCH_SECONDS, ready=ready),
         )
 
     def _read_again(self, table: Table) -> None:

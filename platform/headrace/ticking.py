@@ -5,24 +5,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from headrace.engine.spark.session import use_pool
-from headrace.engine.spark.sessions import Sessions
-
-TICK = 0.5
-"""Seconds between two looks."""
-
 
 class Ticking:
     """
     Args:
         name: of the thread.
         look: what is done at each tick; it raises nothing.
+        seconds: between two looks.
+        ready: what the thread does before the first one.
     """
 
-    def __init__(self, name: str, sessions: Sessions, look: Callable[[], None]) -> None:
-        self._sessions, self._look = sessions, look
+    def __init__(
+        self, name: str, look: Callable[[], None], seconds: float, *, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        self._look, self._seconds, self._ready = look, seconds, ready
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing more shall begin."""
+        return self._stop.is_set()
 
     def start(self) -> None:
         self._thread.start()
@@ -34,6 +37,6 @@ class Ticking:
             self._thread.join()
 
     def _run(self) -> None:
-        use_pool(self._sessions.batch, "batch")
-        while not self._stop.wait(TICK):
+        self._ready()
+        while not self._stop.wait(self._seconds):
             self._look()
