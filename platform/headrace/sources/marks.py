@@ -88,8 +88,8 @@ def mark(
         TerminalError: the source has no way to mark a position.
     """
     tables = sorted(s for s in schemas if connector.captures(s, MARKER_TABLE))
-    publication = connector.config.get("publication.name", "dbz_publication")
-    found = connection.execute(_WRITABLE, (publication, MARKER_TABLE, tables)).fetchall() if tables else []
+    asked = (connector.publication, MARKER_TABLE, tables)
+    found = connection.execute(_WRITABLE, asked).fetchall() if tables else []
     if found:
         table = sql.Identifier(str(found[0][0]), MARKER_TABLE)
         connection.execute(sql.SQL("INSERT INTO {} VALUES (%s, now())").format(table), (token,))

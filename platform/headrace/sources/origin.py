@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 from headrace.errors import TransientError
-from headrace.sources.postgres import connect, quoted
+from headrace.sources.postgres import connect, published, quoted
 from headrace.spec.model import SourceTable
 
 
@@ -121,12 +121,9 @@ _SLOT = {
 }
 
 
-# A publication that gives changes under the names of partitions lists these instead of their table.
 _RELATIONS = """
-SELECT n.name, coalesce(c.oid::bigint, 0), coalesce(c.relkind = 'p', false), EXISTS (
-    SELECT FROM pg_publication_tables p JOIN pg_namespace s ON s.nspname = p.schemaname
-    WHERE p.pubname = %(publication)s AND s.oid = c.relnamespace AND p.tablename = c.relname)
-FROM unnest(%(names)s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
+SELECT n.name, coalesce(c.oid::bigint, 0), coalesce(c.relkind = 'p', false)
+FROM unnest(%s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
 """
 _PUBLICATION = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
 
@@ -143,22 +140,22 @@ def server(dsn: str, slot: str, publication: str, tables: Iterable[SourceTable] 
     try:
         with connect(dsn) as connection:
             [(system, timeline, lsn, status)] = connection.execute(_SERVER, (slot,)).fetchall()
-            asked = {"publication": publication, "names": list(names)}
-            rows = connection.execute(_RELATIONS, asked).fetchall()
+            rows = connection.execute(_RELATIONS, (list(names),)).fetchall()
+            held = published(connection, publication)
             [(there,)] = connection.execute(_PUBLICATION, (publication,)).fetchall()
     except (TransientError, psycopg.Error):
         return None
     wrong = _SLOT.get(str(status), "").format(slot=slot) or None
-    partitioned = frozenset(names[str(name)] for name, _, parts, _ in rows if parts)
-    published = frozenset(names[str(name)] for name, _, _, published in rows if published)
-    missed = {names[str(name)] for name, relation, _, _ in rows if there and relation} - published
+    partitioned = frozenset(names[str(name)] for name, _, parts in rows if parts)
+    heard = frozenset(table for table in names.values() if (table.schema, table.table) in held)
+    missed = {names[str(name)] for name, relation, _ in rows if there and relation} - heard
     return Server(
         str(system),
         int(str(timeline) or "0", 16),
         int(str(lsn)),
         wrong,
-        {names[str(name)]: int(str(relation)) for name, relation, _, _ in rows},
-        published,
+        {names[str(name)]: int(str(relation)) for name, relation, _ in rows},
+        heard,
         {t: unpublished(quoted(t), publication, parts=t in partitioned) for t in missed},
         partitioned,
     )

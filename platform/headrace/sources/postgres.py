@@ -143,6 +143,18 @@ def fingerprints(
     return {names[str(name)]: str(found) for name, found in rows}
 
 
+def published(
+    connection: psycopg.Connection[tuple[object, ...]], publication: str
+) -> frozenset[tuple[str, str]]:
+    """Schema and name of the tables whose changes a publication gives under these names.
+
+    One that gives changes under the names of partitions has these in place of their table.
+    """
+    query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+    rows = connection.execute(query, (publication,)).fetchall()
+    return frozenset((str(schema), str(table)) for schema, table in rows)
+
+
 def quoted(table: SourceTable) -> str:
     """The captured table's name as PostgreSQL reads it, with its schema."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.table))

@@ -24,6 +24,11 @@ class Connector:
         return self.config.get("database.dbname", "")
 
     @property
+    def publication(self) -> str:
+        """PostgreSQL's publication that it streams, as Debezium names it."""
+        return self.config.get("publication.name", "dbz_publication")
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """The entries of `table.include.list`: `schema.table`, or an expression. Empty: all tables."""
         return _entries(self.config, "table.include.list")

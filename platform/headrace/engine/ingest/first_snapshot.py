@@ -35,8 +35,10 @@ class Reads:
                 streamed.append(event.lsn)
             elif event.snapshot != INCREMENTAL:
                 read.append(event.lsn)
-        own = [lsn for lsn in read if lsn < min(streamed, default=lsn + 1)]
-        return cls(min(own, default=0), max(own, default=0))
+        if read and streamed:
+            first_change = min(streamed)
+            read = [lsn for lsn in read if lsn < first_change]
+        return cls(min(read, default=0), max(read, default=0))
 
 
 def read_at(table: StgTable, reads: Reads) -> int:

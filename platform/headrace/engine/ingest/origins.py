@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.engine.table.table import StgTable
-from headrace.sources.access.publication import publication_name
 from headrace.sources.bulk.choice import slot_name
 from headrace.sources.bulk.record import load_record
 from headrace.sources.connect import ConnectClient
@@ -101,8 +100,8 @@ class Origins:
         load = load_record(self.state, source)
         if load is not None and not load.complete:
             return None
-        config = self.connector(source).config
-        return server(self.dsn(source), slot_name(config), publication_name(config), captured)
+        connector = self.connector(source)
+        return server(self.dsn(source), slot_name(connector.config), connector.publication, captured)
 
 
 def _back(table: StgTable, at: Server) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from headrace.errors import TerminalError, TransientError
 from headrace.sources.access.functions import EMIT, Refused, refused
-from headrace.sources.access.publication import BY_ROOT, publication_name
+from headrace.sources.access.publication import BY_ROOT
 from headrace.sources.marks import MARKER_TABLE, MESSAGES, sends_messages
 from headrace.sources.origin import unpublished
-from headrace.sources.postgres import connect, described, quoted
+from headrace.sources.postgres import connect, described, published, quoted
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -166,8 +166,6 @@ SELECT current_setting('wal_level'), current_user::text,
 _OF_TABLES = """
 SELECT n.name, c.oid IS NOT NULL, EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary),
     c.relreplident, has_table_privilege(c.oid, 'SELECT'), pg_has_role(c.relowner, 'USAGE'),
-    EXISTS (SELECT FROM pg_publication_tables p JOIN pg_namespace s ON s.nspname = p.schemaname
-            WHERE p.pubname = %(publication)s AND s.oid = c.relnamespace AND p.tablename = c.relname),
     coalesce(c.relkind = 'p', false)
 FROM unnest(%(names)s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
 """
@@ -177,23 +175,23 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
     """Ask the source; nothing is changed. Raises TransientError where it does not answer."""
     config = connector.config
     names = {quoted(table): table for table in sorted(tables)}
-    publication = publication_name(config)
     schema = min((table.schema for table in names.values()), default="public")
     asked = {
         "slot": config.get("slot.name", "debezium"),
-        "publication": publication,
+        "publication": connector.publication,
         "marker": f'"{schema}".{MARKER_TABLE}' if connector.captures(schema, MARKER_TABLE) else None,
         "names": list(names),
     }
     with connect(dsn) as connection:
-        [(level, role, replicates, left, published, marker, publishes, superuser)] = connection.execute(
+        [(level, role, replicates, left, there, marker, publishes, superuser)] = connection.execute(
             _OF_SERVER, asked
         ).fetchall()
         functions = tuple(f for f in refused(connection) if f.name != EMIT or not marker)
         version = connection.info.server_version
         rows = connection.execute(_OF_TABLES, asked).fetchall()
-        there = [names[str(row[0])] for row in rows if row[1]]
-        schemas = {t: described(connection, t, connector.message_key(t.schema, t.table)) for t in there}
+        held = published(connection, connector.publication)
+        found = [names[str(row[0])] for row in rows if row[1]]
+        schemas = {t: described(connection, t, connector.message_key(t.schema, t.table)) for t in found}
     mode = config.get("publication.autocreate.mode", "all_tables")
     owned = all(row[5] for row in rows if row[1])
     return Facts(
@@ -201,8 +199,8 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
         str(role),
         bool(replicates),
         int(str(left)),
-        publication,
-        bool(published),
+        connector.publication,
+        bool(there),
         mode != "disabled",
         bool(marker) or (version >= MESSAGES and sends_messages(connector)),  # whether it may: `refused`
         tuple(
@@ -212,13 +210,13 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
                 refused=schemas[names[str(name)]].refused if exists else "",
                 identity=str(identity) if keyed else "f",  # else its key is what its identity carries
                 readable=bool(readable),
-                published=bool(pub),
+                published=(names[str(name)].schema, names[str(name)].table) in held,
                 partitioned=bool(parts),
             )
-            for name, exists, keyed, identity, readable, _, pub, parts in rows
+            for name, exists, keyed, identity, readable, _, parts in rows
         ),
         writes=marker is not False,  # None: there is none
         # The tables of a filtered publication are set at each registration, of others nothing is changed.
-        publishes=bool(superuser) or bool(publishes and owned if mode == "filtered" else published),
+        publishes=bool(superuser) or bool(publishes and owned if mode == "filtered" else there),
         refused=functions,
     )

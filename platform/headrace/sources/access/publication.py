@@ -17,7 +17,7 @@ from psycopg import sql
 
 from headrace.errors import TerminalError
 from headrace.sources.connect import ConnectorFile
-from headrace.sources.postgres import connect
+from headrace.sources.postgres import connect, published
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -49,7 +49,7 @@ def ensure_publication(dsn: str, connector: Connector, tables: Sequence[SourceTa
     Raises:
         TerminalError: it lacks one of `tables`, or the role may not make or change it.
     """
-    name = publication_name(connector.config)
+    name = connector.publication
     mode = connector.config.get(MODE, _ALL_TABLES)
     with connect(dsn) as connection:
         try:
@@ -59,19 +59,13 @@ def ensure_publication(dsn: str, connector: Connector, tables: Sequence[SourceTa
                 f"{connector.path}: publication `{name}` cannot be made: {str(error).strip()}. Next: let the "
                 f'owner of the tables make it, and set "{MODE}": "disabled"'
             ) from None
-        query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
-        held = set(connection.execute(query, (name,)).fetchall())
+        held = published(connection, name)
     for table in tables:
         if (table.schema, table.table) not in held:
             raise TerminalError(
                 f"publication `{name}` lacks `{table.schema}.{table.table}`. Next: ALTER PUBLICATION {name} "
                 f"ADD TABLE {table.schema}.{table.table}, then `headrace up`"
             )
-
-
-def publication_name(config: dict[str, str]) -> str:
-    """The connector's publication, as Debezium names it."""
-    return config.get("publication.name", "dbz_publication")
 
 
 def _make(
@@ -89,10 +83,10 @@ def _make(
     if found is not None and by_root and not found[1]:
         change = "ALTER PUBLICATION {} SET (publish_via_partition_root = true)"
         connection.execute(sql.SQL(change).format(sql.Identifier(name)))
-    captured = _captured(connection, connector)
-    if not captured or (found is not None and captured == _listed(connection, name)):
+    tables = captured(connection, connector, partitions=True)
+    if not tables or (found is not None and tables == _listed(connection, name)):
         return
-    listed = sql.SQL(", ").join(sql.Identifier(*t) for t in sorted(captured))
+    listed = sql.SQL(", ").join(sql.Identifier(*t) for t in sorted(tables))
     change = (
         "CREATE PUBLICATION {} FOR TABLE {}" + options
         if found is None
@@ -101,16 +95,20 @@ def _make(
     connection.execute(sql.SQL(change).format(sql.Identifier(name), listed))
 
 
-def _captured(
-    connection: psycopg.Connection[tuple[object, ...]], connector: Connector
+def captured(
+    connection: psycopg.Connection[tuple[object, ...]], connector: Connector, *, partitions: bool
 ) -> set[tuple[str, str]]:
-    """The tables that Debezium will capture."""
+    """Schema and name of the tables that Debezium will capture.
+
+    Args:
+        partitions: whether those are among them that are partitions of another one.
+    """
     query = (
         "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname <> 'information_schema' "
-        "AND n.nspname !~ '^pg_'"
+        "AND n.nspname !~ '^pg_' AND (%s OR NOT c.relispartition)"
     )
-    found = [(str(s), str(t)) for s, t in connection.execute(query).fetchall()]
+    found = [(str(s), str(t)) for s, t in connection.execute(query, (partitions,)).fetchall()]
     return {(s, t) for s, t in found if connector.captures(s, t)}
 
 

@@ -15,9 +15,9 @@ from psycopg import sql
 
 from headrace.errors import TransientError
 from headrace.sources.access.functions import Refused, refused
-from headrace.sources.access.publication import BY_ROOT
+from headrace.sources.access.publication import BY_ROOT, captured
 from headrace.sources.marks import MARKER_TABLE
-from headrace.sources.postgres import connect, quoted
+from headrace.sources.postgres import connect, published, quoted
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -43,27 +43,21 @@ class Capture:
 
 def look(dsn: str, connector: Connector) -> Capture:
     """Ask the source what the connector captures; where it does not answer, the connector's file."""
-    publication = connector.config.get("publication.name", "dbz_publication")
-    query = (
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition "
-        "AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' ORDER BY 1, 2"
-    )
-    held = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+    publication = connector.publication
     try:
         with connect(dsn) as connection:
-            there = [(str(s), str(t)) for s, t in connection.execute(query).fetchall()]
+            there = sorted(captured(connection, connector, partitions=False))
             exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,))
             known = exists.fetchone() is not None
-            rows = {(str(s), str(t)) for s, t in connection.execute(held, (publication,)).fetchall()}
+            held = published(connection, publication)
             [(database,)] = connection.execute("SELECT current_database()").fetchall()
             revoked = refused(connection, "public")
     except TransientError:
         named = [entry.partition(".") for entry in connector.tables]
         tables = tuple(SourceTable(connector.name, schema, table) for schema, _, table in named)
         return Capture(connector.database, publication, tables, known=False)
-    tables = tuple(SourceTable(connector.name, s, t) for s, t in there if connector.captures(s, t))
-    return Capture(str(database), publication, tables, frozenset(rows) if known else None, revoked=revoked)
+    tables = tuple(SourceTable(connector.name, s, t) for s, t in there)
+    return Capture(str(database), publication, tables, held if known else None, revoked=revoked)
 
 
 def role_sql(role: str, capture: Capture) -> list[str]:

@@ -54,7 +54,7 @@ def committed(found: Any) -> None:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
-    connector = SimpleNamespace(name="shop", config={"slot.name": "s"})
+    connector = SimpleNamespace(name="shop", publication="p", config={"slot.name": "s"})
     made = World(
         Origins(
             cast("Any", SimpleNamespace(ids=lambda names: {n: made.topics[n] for n in names})),
