@@ -70,7 +70,9 @@ class JvmStatus(BaseModel):
 
     java: str
     processor_seconds: float = Field(description="of all its threads")
-    compiler_seconds: float = Field(description="elapsed in the JVM's own compilers, added up")
+    compiler_seconds: float = Field(
+        description="of these, of the JVM's own compilers; outside Linux elapsed in them"
+    )
     classes_generated: int = Field(description="by Spark, for expressions, and compiled")
     micro_batches: int = Field(description="of all flows")
 

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
-from headrace.engine.spark.jvm import jvm_status
+import pytest
+
+from headrace.engine.spark import compilers
+from headrace.engine.spark.jvm import jvm_status, process_id
 from headrace.engine.spark.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -26,3 +31,10 @@ def test_small_batches_generate_no_classes_and_large_ones_are_counted(
     assert before.classes_generated == between.classes_generated < after.classes_generated
     assert 0 < before.processor_seconds < after.processor_seconds
     assert after.compiler_seconds > 0 and (before.micro_batches, after.micro_batches) == (1, 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads of another process are seen by /proc")
+def test_what_the_compilers_used_is_part_of_what_the_jvm_used(spark: SparkSession) -> None:
+    used = compilers.processor_seconds(process_id(spark))
+    assert used is not None and 0 < used < jvm_status(spark, 1).processor_seconds
+    assert compilers.processor_seconds(os.getpid()) is None

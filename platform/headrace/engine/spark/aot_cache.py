@@ -68,7 +68,7 @@ def _library(jar: Path) -> str:
 def options(settings: Settings) -> str:
     """Options for a JVM that reads the cache; none where there is no cache."""
     found = cache(settings)
-    return f"-XX:AOTCache={found} {QUIET}" if found.is_file() else ""
+    return f'"-XX:AOTCache={found}" {QUIET}' if found.is_file() else ""
 
 
 def renew(settings: Settings, report: Callable[[str], None]) -> None:
@@ -121,7 +121,7 @@ def _run(settings: Settings, target: Path) -> None:
 
     settings.state.mkdir()
     settings = settings.model_copy(update={"spark_connect_port": 0, "driver_memory": "1g"})
-    session = build_session(settings, java_options=f"-XX:AOTCacheOutput={target} {QUIET}")
+    session = build_session(settings, java_options=f'"-XX:AOTCacheOutput={target}" {QUIET}')
     gateway = session.sparkContext._gateway
     assert gateway is not None
     for place, spark in enumerate((flow_session(session), batch_session(session))):

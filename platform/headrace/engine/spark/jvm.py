@@ -7,6 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from headrace.engine.spark import compilers
 from headrace.results import JvmStatus
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def end_with_jvm(spark: SparkSession, stopping: threading.Event) -> None:
     threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
 
+def process_id(spark: SparkSession) -> int:
+    """Of Spark's JVM."""
+    return _attribute(spark._jvm, "Runtime", "Pid")
+
+
 def jvm_status(spark: SparkSession, micro_batches: int) -> JvmStatus:
     """The JVM's own counters, since it started.
 
@@ -45,10 +51,13 @@ def jvm_status(spark: SparkSession, micro_batches: int) -> JvmStatus:
     jvm = spark._jvm
     assert jvm is not None
     compiled = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    compiling = compilers.processor_seconds(process_id(spark))
+    if compiling is None:
+        compiling = _attribute(jvm, "Compilation", "TotalCompilationTime") / 1e3
     return JvmStatus(
         java=jvm.java.lang.System.getProperty("java.version"),
         processor_seconds=_attribute(jvm, "OperatingSystem", "ProcessCpuTime") / 1e9,
-        compiler_seconds=_attribute(jvm, "Compilation", "TotalCompilationTime") / 1e3,
+        compiler_seconds=compiling,
         classes_generated=compiled.getCount(),
         micro_batches=micro_batches,
     )

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from headrace.engine.spark import aot_cache
+from headrace.engine.spark import aot_cache, compilers
+from headrace.engine.spark.plain_arguments import send_plain_arguments
 from headrace.java import find_java, launcher_home
 from headrace.settings import Settings
 from headrace.store.frames import LOCAL_BYTES
@@ -56,6 +57,8 @@ _BATCH = {
 }
 
 
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 
 # Java's sweeper throws compiled code away that a quiet minute has not used, and compiles it again.
@@ -65,6 +68,7 @@ _JVM = (
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:-UseCodeCacheFlushing",
     "-XX:ReservedCodeCacheSize=512m",
+    *compilers.OPTIONS,
 )
 
 
@@ -86,7 +90,7 @@ def build_session(
         # Only what is on the class path from the start comes out of the cache.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, aot_cache.beside_spark(jars))),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join([*_JVM, more]),
+        "spark.driver.extraJavaOptions": " ".join([*_JVM, f'"-Dlog4j2.configurationFile={_LOGGING}"', more]),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalogImplementation": "in-memory",
@@ -139,7 +143,7 @@ def build_session(
         builder = builder.config(key, value)
     with _environment(JAVA_HOME=str(launcher_home(find_java(), settings.state))):
         session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
+    send_plain_arguments(session)
     return session
 
 

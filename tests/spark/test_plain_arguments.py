@@ -1,0 +1,67 @@
+"""What goes into the JVM as an argument: plain values as they are, others as PySpark converts them."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "text",
+        "",
+        7,
+        2**40,
+        True,
+        1.5,
+        None,
+        b"\x00\xff",
+        bytearray(b"ab"),
+        Decimal("1.20"),
+        date(2026, 11, 26),
+        datetime(2026, 11, 26, 12, 30),
+        [1, 2, 3],
+        np.int64(5),
+        np.array([1.5, 2.5]),
+    ],
+    ids=repr,
+)
+def test_a_literal_of_every_kind_comes_back(spark: SparkSession, value: Any) -> None:
+    [(found,)] = spark.range(1).select(F.lit(value)).collect()
+    assert found == (value.tolist() if isinstance(value, np.generic | np.ndarray) else value)
+
+
+def test_collections_are_java_s_own(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    assert jvm.java.util.ArrayList(["a", "b"]).size() == 2
+    assert jvm.java.util.HashMap({"a": 1}).get("a") == 1
+    assert jvm.java.util.HashSet({1, 2}).size() == 2
+
+
+def test_no_converter_is_asked_about_a_plain_argument(spark: SparkSession) -> None:
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    asked: list[Any] = []
+
+    class Asking:
+        def can_convert(self, object: Any) -> bool:
+            asked.append(object)
+            return False
+
+    [others] = gateway._gateway_client.converters
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(others, "_converters", [Asking(), *others._converters])
+        assert gateway.jvm.java.lang.Integer.parseInt("7") == 7
+        assert asked == []
+        gateway.jvm.java.util.ArrayList(["one"])
+        assert ["one"] in asked
