@@ -100,6 +100,7 @@ class Transactions:
         """
         self._since_ms = since_ms
         self._open: dict[str, _Transaction] = {}
+        self._fresh: set[str] = set()  # of those without their END, the ones that none has overtaken
         self._ended: list[str] = []  # in commit order, the complete ones taken off
         self._covered = {topic: set(names) for topic, names in applied.items() if topic in self._captured}
         self._done: OrderedDict[str, None] = OrderedDict()
@@ -137,7 +138,7 @@ class Transactions:
             if event.partition:
                 self._several.add(event.topic)
             if not self.done(Last(name, source_ms=event.source_ms)):
-                self._open.setdefault(name, _Transaction(self._clock()))
+                self._opened(name)
 
         def whole(name: str, topic: str, needs: int) -> bool:
             if len(seen.get((name, topic), ())) >= needs:
@@ -188,14 +189,21 @@ class Transactions:
                 continue
             if name in self._done:
                 continue
-            for other, found in self._open.items():
-                found.overtaken |= other != name and found.expected is None
-            opened = self._open.setdefault(name, _Transaction(now))
+            opened = self._opened(name)
+            for other in self._fresh - {name}:  # once each: a backlog has thousands of transactions
+                self._open[other].overtaken = True
             opened.overtaken = False
             if status == "END" and opened.expected is None:
                 opened.expected = {t: n for t, n in counts.items() if t in self._captured}
                 opened.committed_ms = int(content.get("ts_ms") or 0)
                 self._ended.append(name)
+            self._fresh = {name} if opened.expected is None else set()
+
+    def _opened(self, name: str) -> _Transaction:
+        if name not in self._open:
+            self._open[name] = _Transaction(self._clock())
+            self._fresh.add(name)
+        return self._open[name]
 
     def _complete(self, whole: Callable[[str, str, int], bool]) -> None:
         """Close complete transactions in commit order, up to the first that is not."""
@@ -228,6 +236,7 @@ class Transactions:
 
     def _close(self, name: str) -> None:
         del self._open[name]
+        self._fresh.discard(name)
         self._done[name] = None
         if len(self._done) > REMEMBERED:
             self._done.popitem(last=False)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from headrace.engine.ingest.gate import Gate
+from headrace.sources import transactions
 from headrace.sources.envelope import Event
 from headrace.sources.transactions import PATIENCE, Last, Transactions
 
@@ -153,6 +155,27 @@ def test_an_end_that_never_comes_is_not_waited_for_beside_others(kafka: Kafka) -
     assert kafka.batch(kafka.event(ITEMS, "8"))[0] == []
     kafka.now += 2
     assert kafka.batch(kafka.event(ITEMS, "8"))[0] == [(ORDERS, 0)]
+
+
+def test_each_transaction_of_a_backlog_is_overtaken_once(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flow that is new, or was away for long, reads announcements of thousands at once."""
+    marked: list[bool] = []
+
+    class Counted(transactions._Transaction):
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "overtaken":
+                marked.append(value)
+            super().__setattr__(name, value)
+
+    monkeypatch.setattr(transactions, "_Transaction", Counted)
+    many = [str(n) for n in range(7, 207)]
+    events = [e for name in many for e in (kafka.begin(name), kafka.end(name, {ORDERS: 1}))]
+    assert kafka.batch(*events) == ([], {ORDERS: 0, ITEMS: 0})
+    assert len(marked) < 5 * len(many)
+    ready, _ = kafka.batch(*(kafka.event(ORDERS, name) for name in many))
+    assert len(ready) == len(many)
 
 
 class Large:
