@@ -15,6 +15,9 @@ little where what comes is little."""
 
 SHORTEST = 0.5
 
+UNDECLARED = 60.0
+"""Seconds of freshness for a flow in which no table declares any."""
+
 LOOSE = 2.0
 """Times the flow's tightest freshness beyond which a table goes its own pace."""
 
@@ -42,7 +45,7 @@ class Pace:
     def __init__(self, tables: Sequence[Table], registry: Registry) -> None:
         consumed = {u for t in tables for u in registry.upstreams(t)}
         declared = [t.spec.freshness.total_seconds() for t in tables if t.spec.freshness]
-        self._tightest = min(declared, default=0.0)
+        self._tightest = min(declared, default=UNDECLARED)
         self._leaves = {t.name for t in tables} - consumed
         self._seconds: dict[TableName, float] = {}
         self._ended = self._spent = 0.0

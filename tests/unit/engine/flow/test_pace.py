@@ -36,6 +36,10 @@ def test_what_may_be_late_comes_early_where_that_costs_little(tightest: float, s
     assert of(tightest, 3600).interval() == pytest.approx(seconds)
 
 
+def test_where_nobody_declares_anything_the_source_is_not_asked_all_the_time() -> None:
+    assert of().interval() == pytest.approx(1.0)
+
+
 def test_statements_have_a_part_of_what_the_last_micro_batch_took(clock: SimpleNamespace) -> None:
     flow = of(10, 60)
     assert flow.pause() == 0
