@@ -33,7 +33,15 @@ class NeedsResync(TerminalError):
 
 
 class SnapshotAnew(NeedsResync):
-    """The connector began its first snapshot anew: the table's source is read again."""
+    """The connector began its first snapshot anew: the table's source is read again.
+
+    Args:
+        position: of the source's log, at which it has read; 0 where it is not known.
+    """
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position
 
 
 class SourceChanged(TerminalError):

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -263,12 +262,38 @@ def test_a_table_that_is_captured_later_is_whole(shop: Shop) -> None:
     shop.wait_running()
 
 
-@pytest.fixture
-def stg_alone(tmp_path: Path) -> Iterator[Shop]:
-    """The stg tables of a small shop, alone with a PostgreSQL that may be put back."""
+@pytest.fixture(scope="module")
+def stg_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """The stg tables of a small shop, alone with a PostgreSQL that may be put back, and Connect's topics."""
     small = {"slot_lag_warning": "1m", "slot_lag_alarm": "8m"}
-    with own_shop(tmp_path, seed=11, layers="stg", **small) as shop:
+    with own_shop(tmp_path_factory.mktemp("stg"), seed=11, layers="stg", **small) as shop:
         yield shop
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_after_connect_has_lost_its_topics_the_source_is_read_again(stg_alone: Shop) -> None:
+    """The connector reads its source anew and streams from there, past what was deleted meanwhile."""
+    shop = stg_alone
+    admin = AdminClient({"bootstrap.servers": shop.settings.kafka_bootstrap, "log_level": 0})
+    own = [t for t in admin.list_topics(timeout=30).topics if t.startswith(shop.settings.connect_group)]
+    assert len(own) == 3
+    with kept(shop) as source:
+        source.execute("UPDATE page_words SET word = 'before' WHERE word_id % 2 = 0")
+        source.execute("UPDATE order_items SET quantity = quantity + 1")
+        shop.wait_caught_up()
+        shop.stack.supervisor.stop("connect")
+        for future in admin.delete_topics(own).values():
+            future.result(timeout=30)
+        source.execute("DELETE FROM order_items WHERE item_id % 4 = 0")
+        source.execute("DELETE FROM page_words")  # none of its rows is read again
+        source.execute("UPDATE users SET city = 'lost' WHERE user_id % 3 = 0")
+        shop.stack.up(only=["connect"])
+        shop.stack.register_connectors()
+        source.execute("UPDATE users SET city = 'since' WHERE user_id % 5 = 0")
+        shop.wait_caught_up()  # nobody was asked
+        shop.wait_running()
+        shop.verify()
 
 
 def see_a_stopped_connector(shop: Shop) -> None:

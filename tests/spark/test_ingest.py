@@ -10,6 +10,9 @@ from decimal import Decimal
 import pytest
 from harness import Harness
 
+from headrace.engine.ingest.ingest import ingest_events
+from headrace.errors import SourceChanged
+
 HOUR = "2026112010"
 
 
@@ -147,6 +150,16 @@ def test_broken_messages_become_dead_letters_and_the_rest_goes_on(shop: Harness)
     assert "not JSON" in letters[0]["reason"]
     assert shop.dead_letters.count("stg.orders") == 3
     assert shop.table("stg.orders").store.commit.accounting["dead_letters"] == 3
+
+
+def test_files_of_other_columns_are_made_anew_and_not_written(shop: Harness) -> None:
+    """As where a server was killed after it noted the source's new columns, and before the files had them."""
+    table = shop.table("stg.orders")
+    table.store.fits = False
+    shop.source.put("orders", **order(1))
+    with pytest.raises(SourceChanged, match=r"do not have them yet\. Next: wait, or `headrace apply`"):
+        ingest_events(shop.sessions, shop.dead_letters, table, shop.source.take(), {}, run_id="test", batch=0)
+    assert table.store.version == 0
 
 
 def test_an_unreadable_decimal_is_refused_by_name(shop: Harness) -> None:

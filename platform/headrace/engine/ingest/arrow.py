@@ -140,10 +140,7 @@ class _Events:
 def _reads(events: pa.Table) -> Reads:
     read = pc.equal(events.column("op"), "r")
     lsn, incremental = events.column("lsn"), pc.equal(events.column("snapshot"), INCREMENTAL)
-    streamed = pc.min(lsn.filter(pc.invert(read))).as_py()
     own = lsn.filter(pc.and_(read, pc.invert(pc.fill_null(incremental, False))))
-    if streamed is not None:
-        own = own.filter(pc.less(own, streamed))
     return Reads(pc.min(own).as_py() or 0, pc.max(own).as_py() or 0)
 
 

@@ -1,7 +1,9 @@
 """Debezium's first snapshot of a source, and whether it began anew.
 
 One that is interrupted begins again at a later position of the source's log, and the stream goes on after it.
-What was deleted between the two is in no event: the rows that the first attempt has read would stay.
+What was deleted between the two is in no event: the rows that the first attempt has read would stay. A
+connector that has lost its offsets does the same at any time later. A snapshot that somebody asked for cannot
+be told from that, and is treated alike: its source is read once more.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ GIVEN_UP = -1
 
 @dataclass(frozen=True)
 class Reads:
-    """Log positions at which rows were read that a micro-batch has before any change; 0 without such rows."""
+    """Log positions at which the rows were read that a micro-batch has; 0 without such rows."""
 
     first: int = 0
     last: int = 0
@@ -29,22 +31,12 @@ class Reads:
     @classmethod
     def of(cls, events: Iterable[Event]) -> Reads:
         """Of a table's valid events."""
-        read, streamed = [], []
-        for event in events:
-            if event.op != "r":
-                streamed.append(event.lsn)
-            elif event.snapshot != INCREMENTAL:
-                read.append(event.lsn)
-        if read and streamed:
-            first_change = min(streamed)
-            read = [lsn for lsn in read if lsn < first_change]
+        read = [event.lsn for event in events if event.op == "r" and event.snapshot != INCREMENTAL]
         return cls(min(read, default=0), max(read, default=0))
 
 
 def read_at(table: StgTable, reads: Reads) -> int:
     """The position at which the source's first snapshot has read the rows of the table after a micro-batch.
-
-    A snapshot that is asked for later reads rows over changes that are applied, and does not count.
 
     Returns:
         0 where none has read any.
@@ -54,11 +46,19 @@ def read_at(table: StgTable, reads: Reads) -> int:
     head = table.store.commit
     if head.snapshot == GIVEN_UP:
         raise began_anew(table)
-    if not reads.first or not _only_read(head):
+    if not reads.first:
         return head.snapshot
-    if reads.first < reads.last or head.snapshot not in (0, reads.last):
-        raise began_anew(table)
-    return reads.last
+    if reads.first < reads.last:
+        raise began_anew(table, reads.last)
+    if _only_read(head):
+        if head.snapshot not in (0, reads.last):
+            raise began_anew(table, reads.last)
+        return reads.last
+    # Of a topic's partitions one may bring its changes before another one its rows.
+    known = head.snapshot and sequence(head.generation, head.snapshot)
+    if sequence(head.generation, reads.last) > (known or head.high):
+        raise began_anew(table, reads.last)
+    return head.snapshot
 
 
 def _only_read(head: Commit) -> bool:
@@ -78,8 +78,17 @@ def left_behind(tables: Iterable[StgTable], before: Mapping[TableName, Commit]) 
     if newest in {commit.snapshot for commit in before.values()}:
         return []
     if not all(map(_only_read, before.values() or [own for _, own in held])):
-        return []  # it was asked for while the source streams
+        return []
     return [table for table, own in held if 0 < own.snapshot < newest]
+
+
+def from_before(table: StgTable, position: int) -> bool:
+    """Whether the table may hold rows from before a snapshot of its source that began anew.
+
+    Args:
+        position: at which it has read.
+    """
+    return bool(table.store.version) and table.store.commit.snapshot not in (position, GIVEN_UP)
 
 
 def give_up(table: StgTable, run_id: str) -> None:
@@ -93,10 +102,15 @@ def given_up(table: StgTable) -> bool:
     return table.store.commit.snapshot == GIVEN_UP
 
 
-def began_anew(table: StgTable) -> SnapshotAnew:
-    """Why it must be read from its source."""
+def began_anew(table: StgTable, position: int = 0) -> SnapshotAnew:
+    """Why it must be read from its source.
+
+    Args:
+        position: at which the connector has read it again; 0 where it is not known.
+    """
     return SnapshotAnew(
-        f"`{table.name}`: the connector was interrupted while it read its source for the first time, and "
-        "began anew: what was deleted in between is in no event. The source is being read again. Next: wait, "
-        f"or `headrace resync {table.name}`"
+        f"`{table.name}`: the connector was interrupted while it read its source for the first time, or has "
+        "lost its offsets, and began anew: what was deleted in between is in no event. The source is being "
+        f"read again. Next: wait, or `headrace resync {table.name}`",
+        position,
     )

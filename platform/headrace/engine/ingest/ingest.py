@@ -9,6 +9,7 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.arrow import ingest_local, local_query
 from headrace.engine.ingest.driver import ingest
+from headrace.engine.ingest.refused import check_files
 from headrace.engine.ingest.spark import Loaded, ingest_frame
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, StgTable
@@ -37,10 +38,12 @@ def ingest_range(
 
     Raises:
         NeedsResync: a value was not sent.
+        SourceChanged: the table's files have other columns than it.
     """
     count = offsets.size(start, end)
     if count <= 0:
         return None
+    check_files(table)
     if count <= table.limits.small:
         events = offsets.collect(sessions.flow, table.run.queries, read_once(bootstrap, start, end))
         delta = ingest_events(sessions, dead_letters, table, events, end, run_id=run_id, batch=batch)
@@ -69,6 +72,7 @@ def ingest_events(
 
     A TRUNCATE is about all rows of the table, which may be too many for the driver.
     """
+    check_files(table)
     if table.store.cold:
         compact(sessions.large, table, run_id=run_id)
     if any(event.truncates for event in events):

@@ -16,6 +16,13 @@ def changed_columns(table: StgTable, why: str) -> SourceChanged:
     return SourceChanged(f"`{table.name}`: the columns of `{table.source.table}` have changed: {why}")
 
 
+def check_files(table: StgTable) -> None:
+    """Raises SourceChanged where a server was stopped before the table's files had the columns it runs by."""
+    if not table.store.fits:
+        why = "its files do not have them yet. Next: wait, or `headrace apply`"
+        raise changed_columns(table, why)
+
+
 def unsent(table: StgTable, column: str) -> NeedsResync:
     """An update lacks a value that the row keeps."""
     return NeedsResync(

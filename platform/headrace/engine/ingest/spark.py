@@ -448,14 +448,8 @@ def _summary(events: DataFrame) -> dict[str, int]:
         "coalesce(max(_e_source_ms), 0) AS source_ms",
         f"coalesce(min(_e_lsn) FILTER (WHERE {READ}), 0) AS read_first",
         f"coalesce(max(_e_lsn) FILTER (WHERE {READ}), 0) AS read_last",
-        f"coalesce(min(_e_lsn) FILTER (WHERE {VALID} AND _e_op <> 'r'), 0) AS streamed",
     ).collect()[0]
-    summary = {name: int(row[name]) for name in row.asDict()}
-    if 0 < summary["streamed"] <= summary["read_last"]:  # a later snapshot came over the changes
-        first = f"{READ} AND _e_lsn < {summary['streamed']}"
-        found = events.where(first).selectExpr("min(_e_lsn)", "max(_e_lsn)").collect()[0]
-        summary |= {"read_first": found[0] or 0, "read_last": found[1] or 0}
-    return summary
+    return {name: int(row[name]) for name in row.asDict()}
 
 
 def account(

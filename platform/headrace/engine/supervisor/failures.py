@@ -26,8 +26,8 @@ class Failures:
     changed: set[TableName] = field(default_factory=set)
     """Tables whose source has other columns than they read."""
 
-    anew: set[TableName] = field(default_factory=set)
-    """Tables whose source must be read again, for which nobody need be asked."""
+    anew: dict[TableName, int] = field(default_factory=dict)
+    """Tables whose source must be read again, for which nobody need be asked, and where its connector did."""
 
     _retries: dict[str, _Retry] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class Failures:
         if isinstance(error, SourceChanged):
             self.changed.add(table.name)
         if isinstance(error, SnapshotAnew):
-            self.anew.add(table.name)
+            self.anew[table.name] = error.position
         if isinstance(error, TerminalError):
             self.forget(str(table.name))  # of an error before: it cannot help any more
         else:

@@ -13,6 +13,7 @@ from headrace.engine.flow.arrangement import Arrangement
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.flow.publication import Publication
 from headrace.engine.flow.rejoin import CatchUp
+from headrace.engine.ingest.first_snapshot import give_up
 from headrace.engine.ingest.origins import Origins
 from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.ingest.source_watch import SourceWatch
@@ -35,7 +36,8 @@ from headrace.engine.supervisor.failures import Failures
 from headrace.engine.supervisor.schedule import outdated
 from headrace.engine.supervisor.start import flow_maker, open_tables
 from headrace.engine.supervisor.supervisor import Supervisor
-from headrace.engine.table.table import Registry, Table, is_stg
+from headrace.engine.table.table import Registry, StgTable, Table, is_stg
+from headrace.errors import SnapshotAnew
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.settings import Settings
@@ -113,12 +115,20 @@ class Engine:
     def _watchers(self) -> tuple[Ticking, ...]:
         """What lets stg tables go on by themselves."""
         columns = ColumnsFollower(self.registry, self.failures, self._follow_columns, self._resume_if_out)
-        anew = ReadAnew(self.registry, self.failures, self._read_again)
+        anew = ReadAnew(self.registry, self.failures, self._give_up, self._read_again)
         ready = partial(use_pool, self.sessions.batch, "batch")
         return (
             Ticking("columns", columns.look, WATCH_SECONDS, ready=ready),
             Ticking("read-anew", anew.look, WATCH_SECONDS, ready=ready),
         )
+
+    def _give_up(self, table: StgTable, why: SnapshotAnew) -> None:
+        give_up(table, self.run_id)
+        flow = self.flow(table.name)
+        if flow is not None and table.name in flow.active:  # else it is told when it is to go on
+            with self.supervisor.arranging:
+                flow.leave(table.name)
+            self.failures.failed(table, why)
 
     def _read_again(self, table: Table) -> None:
         self.loads.refuse()
