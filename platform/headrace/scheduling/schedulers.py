@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.errors import Cancelled, TerminalError, UnknownName, did_you_mean
 from headrace.progress import Progress
 from headrace.results import WorkflowState, WorkflowStatus
+from headrace.scheduling.precedence import most_urgent
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.workflow import SchedulerName, WorkflowScheduler
 from headrace.spec.model import TableName
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Refresh = Callable[[TableName, Progress], None]
+Reads = Callable[[TableName], Collection[TableName]]
+"""The tables that one reads directly."""
 
 NOTICE_SECONDS = 15.0
 """From a turn that is due until Dagster has begun it: a tick of its sensor and the start of a run."""
@@ -143,18 +146,42 @@ class _StoredWorkflows:
 
 
 class WarehouseScheduler(_StoredWorkflows):
-    """The warehouse server refreshes its tables itself, one after the other."""
+    """The warehouse server refreshes its tables itself, one at a time, the one with the earliest deadline.
+
+    Args:
+        reads: see `Reads`.
+        others: as for every scheduler.
+    """
 
     name: SchedulerName = "warehouse"
 
+    def __init__(
+        self,
+        stored: Workflows,
+        refresh: Refresh,
+        rests: Callable[[TableName], bool],
+        turns: Turns,
+        reads: Reads,
+    ) -> None:
+        super().__init__(stored, refresh, rests, turns)
+        self._reads = reads
+
     def tick(self) -> None:
-        for workflow in self.workflows():
-            if self._status(workflow).state != "DUE":
-                continue
+        """Until nothing is due, or a table is for the second time: then there may be other work as well.
+
+        What comes due meanwhile is considered after each refresh.
+        """
+        begun: set[TableName] = set()
+        while (table := self._next()) is not None and table not in begun:
+            begun.add(table)
             try:
-                self.run(workflow.table, None, Progress())
+                self.run(table, None, Progress())
             except Exception as error:  # it is in the table's state, and the others go on
-                log.debug("%s: %s", workflow.table, error)
+                log.debug("%s: %s", table, error)
+
+    def _next(self) -> TableName | None:
+        due = {w.table: self._turns.deadline(w) for w in self.workflows() if self._status(w).state == "DUE"}
+        return most_urgent(due, self._reads) if due else None
 
 
 class DagsterScheduler(_StoredWorkflows):
@@ -177,9 +204,13 @@ class DagsterScheduler(_StoredWorkflows):
 
 
 def scheduler_of(
-    name: SchedulerName, stored: Workflows, refresh: Refresh, rests: Callable[[TableName], bool]
+    name: SchedulerName,
+    stored: Workflows,
+    refresh: Refresh,
+    rests: Callable[[TableName], bool],
+    reads: Reads,
 ) -> WorkflowScheduler:
     """The scheduler that the setting `scheduler` names."""
     if name == "dagster":
         return DagsterScheduler(stored, refresh, rests, Turns(notice=NOTICE_SECONDS))
-    return WarehouseScheduler(stored, refresh, rests, Turns())
+    return WarehouseScheduler(stored, refresh, rests, Turns(), reads)

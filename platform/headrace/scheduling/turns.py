@@ -79,6 +79,16 @@ class Turns:
         with self._lock:
             return self._pace(workflow.table).due(workflow, self._notice) - self._clock()
 
+    def deadline(self, workflow: RefreshWorkflow) -> float:
+        """When its next refresh is to have ended, by an ascending clock.
+
+        That is its part of the freshness after the last one began, which may just have missed a change.
+        """
+        with self._lock:
+            pace = self._pace(workflow.table)
+            since = pace.since if pace.begun is None else pace.begun
+            return since + workflow.freshness / workflow.levels
+
     def seen(self, table: TableName) -> tuple[str, bool, float | None]:
         """The turn that is next or under way, whether it is, and the seconds that the last refresh took."""
         with self._lock:

@@ -6,6 +6,7 @@ assets, over HTTP against a gateway whose warehouse has the scheduler.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -54,16 +55,23 @@ class World:
         self.refreshed: list[TableName] = []
         self.errors: dict[TableName, Exception] = {}
         self.paused: set[TableName] = set()
+        self.reads: dict[TableName, set[TableName]] = {}
+        self.takes: dict[TableName, float] = {}
         self.start()
 
     def start(self) -> None:
         """The scheduler of a new process."""
         self.scheduler: WorkflowScheduler = WarehouseScheduler(
-            self.catalog.workflows, self.refresh, self.paused.__contains__, Turns(clock=lambda: self.now)
+            self.catalog.workflows,
+            self.refresh,
+            self.paused.__contains__,
+            Turns(clock=lambda: self.now),
+            lambda table: self.reads.get(table, ()),
         )
 
     def refresh(self, table: TableName, _progress: Progress) -> None:
         self.refreshed.append(table)
+        self.now += self.takes.get(table, 0.0)
         if table in self.errors:
             raise self.errors[table]
 
@@ -264,12 +272,31 @@ def test_a_turn_is_done_once(world: World) -> None:
 def test_upstreams_go_first_and_what_rests_waits(world: World) -> None:
     world.scheduler.create(workflow(DAY, levels=2))
     world.scheduler.create(workflow(TOTAL, levels=1))
+    world.reads[DAY] = {TOTAL}
     world.paused.add(DAY)
     assert world.tick() == [TOTAL]
     assert world.state(DAY).state == "SUSPENDED"
     world.paused.clear()
     assert world.tick() == [DAY]
     assert world.after(HOUR) == [TOTAL, DAY]
+
+
+def test_what_must_show_first_goes_before_what_has_time(catalog: Catalog) -> None:
+    """Forty reports of a day take five seconds each; the minute's table, of level two, waits for none."""
+    world = World(catalog)
+    daily = [TableName("dws", f"day_{n:02}") for n in range(40)]
+    for table in daily:
+        world.scheduler.create(workflow(table, 24 * HOUR))
+        world.takes[table] = 5.0
+    world.scheduler.create(workflow(DAY, 24 * HOUR))
+    world.scheduler.create(workflow(TOTAL, 120.0, levels=2))
+    world.reads[TOTAL] = {DAY}
+    begun = world.tick()
+    while not set(begun) >= set(daily):
+        begun += world.tick()
+    assert begun[:2] == [DAY, TOTAL] and begun[2:].count(TOTAL) >= 2
+    again = [n for n, table in enumerate(begun) if table == TOTAL]
+    assert all(5.0 * (later - former) <= 60.0 for former, later in itertools.pairwise(again))
 
 
 def test_the_scheduler_is_brought_to_what_is_declared(world: World) -> None:
@@ -346,7 +373,7 @@ def test_a_turn_that_dagster_does_not_take_is_told(dagster: DagsterWorld) -> Non
 
 def test_the_sensor_leaves_alone_what_the_warehouse_refreshes(dagster: DagsterWorld) -> None:
     dagster.scheduler = WarehouseScheduler(
-        dagster.catalog.workflows, dagster.refresh, dagster.paused.__contains__, Turns()
+        dagster.catalog.workflows, dagster.refresh, dagster.paused.__contains__, Turns(), lambda _: ()
     )
     dagster.scheduler.create(workflow())
     told = dagster.evaluate()
@@ -401,11 +428,11 @@ class RegistryOf:
     """`source` ← `reader`."""
 
     def __init__(self, source: Any, reader: Any) -> None:
-        self._tables = {t.name: t for t in (source, reader)}
+        self.tables = {t.name: t for t in (source, reader)}
         self._upstreams = {reader.name: {source.name: source}}
 
     def __getitem__(self, name: TableName) -> Any:
-        return self._tables[name]
+        return self.tables[name]
 
     def upstreams(self, table: Any) -> dict[TableName, Any]:
         return self._upstreams[table.name]

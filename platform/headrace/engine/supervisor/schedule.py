@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from headrace.catalog import Catalog
 from headrace.catalog.workflows import RefreshWorkflow
@@ -48,7 +48,7 @@ class Refreshes:
         self._failed = failed
         self._rests = rests
         self._over_nothing: set[TableName] = set()
-        self.scheduler = scheduler_of(name, catalog.workflows, self._refresh, rests)
+        self.scheduler = scheduler_of(name, catalog.workflows, self._refresh, rests, self._reads)
         self.agree()
 
     def agree(self) -> None:
@@ -68,6 +68,10 @@ class Refreshes:
                 self.scheduler.delete(workflow.table)
                 self.scheduler.create(workflow)
         self.scheduler.tick()
+
+    def _reads(self, name: TableName) -> Collection[TableName]:
+        known = name in self._registry.tables
+        return self._registry.upstreams(self._registry[name]) if known else ()
 
     def _fed(self, name: TableName) -> bool:
         return any(u.store.version > 0 for u in self._registry.upstreams(self._registry[name]).values())
