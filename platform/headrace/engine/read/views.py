@@ -57,6 +57,7 @@ class Views:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._made: dict[TableName, float] = {}
+        self._locks: dict[TableName, threading.Lock] = {}
         self._maker: threading.Thread | None = None
 
     def begin(self, tables: Iterable[Table], stop: threading.Event) -> None:
@@ -72,8 +73,9 @@ class Views:
             if stop.is_set():
                 return
             try:
-                if table.name not in self._made:
-                    self.renew(table)
+                with self._lock(table.name):
+                    if table.name not in self._made:
+                        self._renew(table)
             except Exception:
                 log.exception("view of %s", table.name)
 
@@ -84,14 +86,23 @@ class Views:
 
     def renew(self, table: Table) -> None:
         """Create or replace the table's view, so that it reads the newest snapshot."""
+        with self._lock(table.name):
+            self._renew(table)
+
+    def _lock(self, name: TableName) -> threading.Lock:
+        """One thread at a time makes a view: Spark fails where two create the same one."""
+        return self._locks.setdefault(name, threading.Lock())
+
+    def _renew(self, table: Table) -> None:
         self._made[table.name] = time.monotonic()
         self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {table.name.layer}")
         self._spark.sql(f"CREATE OR REPLACE VIEW {table.name} AS {live_sql(table)}")
 
     def drop(self, name: TableName) -> None:
         """Let the view of a table go that is no more."""
-        self._made.pop(name, None)
-        self._spark.sql(f"DROP VIEW IF EXISTS {name}")
+        with self._lock(name):
+            self._made.pop(name, None)
+            self._spark.sql(f"DROP VIEW IF EXISTS {name}")
 
     def renew_if_old(self, table: Table) -> None:
         """Renew the table's view if it is old: an older one is right too, only its tail is longer."""

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.catalog import Catalog
+from headrace.catalog import Catalog, CatalogRow
 from headrace.engine.backfill.backfill import check_range
 from headrace.engine.proof.accounting import accounting
 from headrace.engine.read import changes, views
@@ -328,7 +328,10 @@ class Warehouse:
         ends = status.topic_ends(engine.topics, engine.registry)
         engine.counting.look(engine.registry)
         known = summaries(self._catalog.completions)
-        return [self._status(table, ends, known) for table in engine.registry]
+        rows = {row.name: row for row in self._catalog.rows()}  # at once: this is polled
+        tables = ((table, rows.get(str(table.name))) for table in engine.registry)
+        # One that `APPLY` lets go is in the catalog no more.
+        return [self._status(table, row, ends, known) for table, row in tables if row is not None]
 
     def jvm(self) -> JvmStatus | None:
         """What the JVM has spent; None before its sources were found."""
@@ -347,7 +350,7 @@ class Warehouse:
         found = self._table(table)
         return status.describe_table(
             found,
-            self._status(found, {}, summaries(self._catalog.completions)),
+            self._status(found, self._catalog.row(found.name), {}, summaries(self._catalog.completions)),
             self._catalog.alterations.of(found.name),
         )
 
@@ -355,9 +358,11 @@ class Warehouse:
         """The complete partitions of a table, oldest first, and what came of each."""
         return partition_listing(self._table(table).spec, self._catalog.completions)
 
-    def _status(self, table: Table, ends: Offsets, known: Mapping[str, Summary]) -> TableStatus:
+    def _status(
+        self, table: Table, row: CatalogRow, ends: Offsets, known: Mapping[str, Summary]
+    ) -> TableStatus:
         engine, lifecycle = self._engine(), self._lifecycle
-        registry, row = engine.registry, self._catalog.row(table.name)
+        registry = engine.registry
         letters = lifecycle.dead_letters.count(str(table.name))
         warnings = [
             *_of_letters(str(table.name), letters),

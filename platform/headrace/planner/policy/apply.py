@@ -144,7 +144,7 @@ def _step(
         keyed = TableChange(new.name, ChangeKind.LOGIC, ("its source has a key",), readers(new.name, files))
         return ApplyStep(keyed, joins=True)
     change = change_of(deployed.get(new.name, old.spec), spec, files)
-    if old.made_by != new.template or old.shape != new.shape:
+    if old.made_by != new.template or old.shape != new.shape or not old.readable:
         # A `*`, or a type of an upstream, changes columns without a word of the text.
         what = change.what if change is not None and change.what else ("columns",)
         change = TableChange(new.name, ChangeKind.LOGIC, what, readers(new.name, files))

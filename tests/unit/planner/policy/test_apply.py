@@ -124,6 +124,13 @@ def test_rows_of_a_text_that_was_never_done_have_a_shape_that_nobody_knows(world
         assert "begins again" in world.plan()[0]
 
 
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_files_that_a_stopped_server_has_left_behind_are_made_anew(world: World, has_rows: bool) -> None:
+    """It noted the source's new columns, and was killed before the files had them."""
+    world.running[UPPER] = replace(world.running[UPPER], readable=False, has_rows=has_rows)
+    assert "dwd.upper: LOGIC (columns), begins again" in world.plan()[0]
+
+
 def test_a_table_without_rows_has_the_columns_that_it_was_made_with(world: World) -> None:
     world.running[UPPER] = replace(world.running[UPPER], has_rows=False)
     for shape in (OTHER, WIDER):
