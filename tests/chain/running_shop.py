@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -256,16 +256,22 @@ def begun_with(table: Path, key: list[str]) -> dict[tuple[Any, ...], Row]:
     return {tuple(image[column] for column in key): image for image in images}
 
 
-def copy_project(project: Path, layers: str = "*") -> None:
+def copy_project(project: Path, layers: str = "*", without: Sequence[str] = ()) -> None:
     """The layers, or one of them, and connectors of this repository in an empty folder.
 
     Tables that trail their flow by a minute trail it by less: a trailing table is refreshed four times within
     its freshness, and whoever waits until all changes are everywhere waits for that. They trail still, since
     the tightest declares 10 s.
+
+    Args:
+        without: tables that are left out, and nothing that is copied reads.
     """
     for layer in (ROOT / "layers").glob(layers):
         shutil.copytree(layer, project / "layers" / layer.name)
     shutil.copytree(ROOT / "deploy" / "connectors", project / "deploy" / "connectors")
+    for table in without:
+        for file in (project / "layers").glob(f"{table.replace('.', '/')}.*"):
+            file.unlink()
     minute = "FRESHNESS = INTERVAL '1' MINUTE"
     for file in (project / "layers").glob("*/*.sql"):
         file.write_text(file.read_text().replace(minute, "FRESHNESS = INTERVAL '24' SECOND"))
@@ -289,14 +295,21 @@ def grant(dsn: str, connector: Path) -> None:
 
 @contextmanager
 def own_shop(
-    project: Path, *, seed: int, layers: str = "*", partitions: int = 1, **settings: str
+    project: Path,
+    *,
+    seed: int,
+    layers: str = "*",
+    without: Sequence[str] = (),
+    partitions: int = 1,
+    **settings: str,
 ) -> Iterator[Shop]:
     """A stack over a still smaller shop, for tests that its other tables or its source do not outlive.
 
     Args:
+        layers, without: see `copy_project`.
         partitions: of the topics, which somebody else has made where they are several.
     """
-    copy_project(project, layers=layers)
+    copy_project(project, layers, without)
     with scratch_settings(project, driver_memory="1g", **settings) as scratch:
         stack = Stack(scratch)
         try:

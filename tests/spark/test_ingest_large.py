@@ -118,8 +118,8 @@ def reappear(events: list[Event], again: list[Event]) -> list[Event]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2])
-def test_large_batches_equal_small_ones(harness: Callable[..., Harness], seed: int) -> None:
+def test_large_batches_equal_small_ones(harness: Callable[..., Harness]) -> None:
+    seed = 1
     chance = random.Random(seed)
     spark, arrow, small = (harness({}, sources=TABLES) for _ in range(3))
     past: dict[str, list[Event]] = {name: [] for name in TABLES}
@@ -301,9 +301,8 @@ def test_a_first_snapshot_that_began_anew_is_not_trusted(harness: Callable[..., 
 
 
 @pytest.mark.parametrize("feed", [feed_small, feed_large, feed_arrow])
-def test_a_snapshot_that_is_asked_for_later_reads_rows_once_more(
-    harness: Callable[..., Harness], feed: Feed
-) -> None:
+def test_a_snapshot_after_changes_is_not_trusted(harness: Callable[..., Harness], feed: Feed) -> None:
+    """As where the connector has lost its offsets: what was deleted before it is in no event."""
     warehouse = harness({}, sources=TABLES)
     table = warehouse.table("stg.users")
     for key in range(6):
@@ -312,10 +311,29 @@ def test_a_snapshot_that_is_asked_for_later_reads_rows_once_more(
     read = [replace(e, op="r", lsn=5, snapshot="true") for e in events[:3]]
     at = events[-1].lsn + 100
     asked = [replace(e, op="r", lsn=at, offset=e.offset + 6, snapshot="true") for e in events[:2]]
-    feed(warehouse, table, [*read, *events[3:], *asked])
-    feed(warehouse, table, [replace(e, lsn=at + 50, offset=e.offset + 8, snapshot="last") for e in asked])
+    with pytest.raises(NeedsResync, match="has lost its offsets"):
+        feed(warehouse, table, [*read, *events[3:], *asked])
+    feed(warehouse, table, [*read, *events[3:]])
+    with pytest.raises(NeedsResync, match="has lost its offsets"):
+        feed(warehouse, table, asked)
     assert [row[0] for row in state(table)["rows"]] == list(range(6))
-    assert table.store.commit.snapshot == 5
+    assert (table.store.commit.snapshot, table.store.version) == (5, 1)
+    feed(warehouse, table, [replace(e, offset=e.offset + 8, snapshot="incremental") for e in asked])
+
+
+def test_the_rows_of_a_topic_s_other_partition_may_come_after_its_changes(
+    harness: Callable[..., Harness],
+) -> None:
+    warehouse = harness({}, sources=TABLES)
+    table = warehouse.table("stg.users")
+    for key in range(6):
+        warehouse.source.put("users", user_id=key, city="Oslo")
+    events = warehouse.source.take()
+    at = min(e.lsn for e in events)
+    feed_small(warehouse, table, events[3:])
+    rows = [replace(e, partition=1, op="r", lsn=at, snapshot="true") for e in events[:3]]
+    feed_small(warehouse, table, rows)
+    assert [row[0] for row in state(table)["rows"]] == list(range(6))
 
 
 @pytest.mark.parametrize("feed", [feed_small, feed_large])
