@@ -48,8 +48,13 @@ def names(topics: Topics) -> list[str]:
     return found
 
 
-def send(bootstrap: str, topic: str, values: list[bytes | None], *, commit: bool | None = None) -> None:
-    """Args: commit: in a transaction, which ends so; each leaves an offset without a message."""
+def send(
+    bootstrap: str, topic: str, values: list[bytes | None], *, commit: bool | None = None, at: int = 0
+) -> None:
+    """Args:
+    commit: in a transaction, which ends so; each leaves an offset without a message.
+    at: when they are said to be sent, milliseconds since 1970; 0: now.
+    """
     config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
     if commit is not None:
         config["transactional.id"] = uuid.uuid4().hex
@@ -58,7 +63,7 @@ def send(bootstrap: str, topic: str, values: list[bytes | None], *, commit: bool
         producer.init_transactions(30)
         producer.begin_transaction()
     for number, value in enumerate(values):
-        producer.produce(topic, key=str(number).encode(), value=value)
+        producer.produce(topic, key=str(number).encode(), value=value, timestamp=at)
     producer.flush(30)
     if commit is not None:
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
@@ -146,6 +151,19 @@ def test_a_range_that_kafka_does_not_hold_is_said(names: list[str], consumer: Me
         consumer.read({names[0]: {0: 90}}, {names[0]: {0: 100}})
 
 
+def test_where_a_topic_is_at_a_moment(bootstrap: str, topics: Topics, names: list[str]) -> None:
+    """To the message, in every topic that is asked about; at its end, where all are older."""
+    send(bootstrap, names[0], [b"a", b"b"], at=1_000)
+    send(bootstrap, names[0], [b"c"], at=2_000)
+    bounds = topics.bounds(names)
+    offsets = {moment: topics.since(bounds, moment) for moment in (-5, 1_000, 1_001, 2_001)}
+    assert {moment: found[names[0]] for moment, found in offsets.items()} == {
+        -5: {0: 0}, 1_000: {0: 0}, 1_001: {0: 2}, 2_001: {0: 3},
+    }  # fmt: skip
+    assert all(found[names[1]] == {0: 0} for found in offsets.values())
+    assert topics.since({}, 1_000) == {}
+
+
 def test_where_transactions_lie_is_found_by_a_few_reads(
     bootstrap: str, topics: Topics, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +181,8 @@ def test_where_transactions_lie_is_found_by_a_few_reads(
     with closing(Boundaries(bootstrap)) as found:
         assert found.last(names[0], 0, end) == Last("428", 4, 2999)
         assert found.last(names[0], end, end) is None
+        assert found.first(names[0], 1, end) == Last("0", 2, 1)  # after a message that is no event
+        assert found.first(names[0], end, end) is None
         for complete in (-1, 0, 3, 200, 400, 426, 427):
             reads.clear()
             at = found.through(names[0], 0, end, lambda e, n=complete: int(e.transaction or 0) <= n)

@@ -12,7 +12,8 @@ from chain_support import eventually
 from deltalake import DeltaTable, write_deltalake
 from running_shop import Shop
 
-from headrace.results import CascadeResult, ParityResult
+from headrace.gateway.client import StatementFailed
+from headrace.results import CascadeResult, ParityResult, ResyncResult
 from headrace.store.schema import BACKFILL, ORIGIN
 from headrace.subscription import ChangeBatch, batches
 
@@ -59,6 +60,10 @@ def _altered(
 
 def verified(shop: Shop, statement: str) -> list[ParityResult]:
     return [ParityResult.model_validate(result) for result in shop.client.run(statement).result]
+
+
+def resynced(shop: Shop, statement: str) -> ResyncResult:
+    return ResyncResult.model_validate(shop.client.run(statement).result)
 
 
 def test_a_cascade_under_load_ends_with_its_proof(shop: Shop, old_hours: list[str]) -> None:
@@ -110,6 +115,33 @@ def test_a_stg_table_is_repaired_from_its_source(shop: Shop) -> None:
         assert all(r.equal for r in found.values()), found
         assert any(r.repaired is not None for r in found.values()), found
     shop.verify("stg.users")
+
+
+def test_rows_that_a_condition_means_are_read_from_the_source_and_no_others(shop: Shop) -> None:
+    """Those that the table alone has so, wrong ones and ones too many, and those that the source has so."""
+    shop.wait_caught_up()
+    eventually("compaction", lambda: shop.status()["stg.users"].tail_rows == 0)
+    for user, city in ((7, "Atlantis"), (8, "Lemuria")):
+        assert damage(shop, "stg.users", ("user_id", user), "city", city) == 1
+    assert damage(shop, "stg.users", ("user_id", 9), "user_id", 1_000_009) == 1
+    resync = "ALTER MATERIALIZED TABLE stg.users RESYNC"
+    where = "WHERE city = 'Atlantis' OR user_id IN (9, 1000009)"
+    dry = resynced(shop, f"{resync} DRY RUN {where}").found
+    assert dry is not None and (dry.missing, dry.extra, dry.error) == (2, 2, None)
+    assert {row.row["user_id"] for row in dry.sample} == {7, 9, 1_000_009}
+    for expected in ((1, 1, 1), (0, 0, 0)):
+        done = resynced(shop, f"{resync} {where}").refreshed
+        assert done is not None and (done.inserted, done.updated, done.deleted) == expected
+    [_, against_source] = verified(shop, "VERIFY stg.users")
+    assert {row.row["user_id"] for row in against_source.sample} == {8}
+    with pytest.raises(StatementFailed, match=r"the source refuses the condition .*invalid input syntax"):
+        resynced(shop, f"{resync} WHERE user_id = 'seven'")
+    with pytest.raises(StatementFailed, match=r"no rows of it can be read again. Next: `headrace refresh"):
+        resynced(shop, "ALTER MATERIALIZED TABLE dws.user_hour RESYNC WHERE user_id = 7")
+    with shop.load(seed=25):
+        done = resynced(shop, f"{resync} WHERE user_id < 100").refreshed
+        assert done is not None and done.updated == 1
+    shop.verify("stg.users", "dws.user_hour")
 
 
 def test_a_subscriber_that_folds_has_the_table(shop: Shop) -> None:

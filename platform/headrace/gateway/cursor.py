@@ -144,6 +144,14 @@ class Cursor:
             return int(token.text)
         self.expected(what)
 
+    def rest(self, what: str) -> str:
+        """Step over all that is left, which must be something; as it was written, without a last `;`."""
+        token = self.peek()
+        if token is None:
+            self.expected(what)
+        self._at = len(self.tokens)
+        return self.sql[token.start : self.tokens[-1].end + 1]
+
     def end(self) -> None:
         """Refuse anything that is left."""
         if self.peek() is not None:

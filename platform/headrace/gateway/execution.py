@@ -93,7 +93,7 @@ class WarehouseApi(Protocol):
     def rewind(
         self, table: str, to: int | datetime, /, *, cascade: bool, dry_run: bool, progress: Progress
     ) -> RewindResult: ...
-    def resync(self, table: str, *, dry_run: bool, progress: Progress) -> ResyncResult: ...
+    def resync(self, table: str, *, where: str = "", dry_run: bool, progress: Progress) -> ResyncResult: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def partitions(self, table: str) -> list[dict[str, Any]]: ...
     def show(self) -> list[dict[str, Any]]: ...
@@ -239,7 +239,9 @@ def _rewind(warehouse: WarehouseApi, statement: s.Rewind, progress: Progress) ->
 
 
 def _resync(warehouse: WarehouseApi, statement: s.Resync, progress: Progress) -> Any:
-    return warehouse.resync(statement.table, dry_run=statement.dry_run, progress=progress)
+    return warehouse.resync(
+        statement.table, where=statement.where, dry_run=statement.dry_run, progress=progress
+    )
 
 
 def _load(warehouse: WarehouseApi, statement: s.LoadSource, progress: Progress) -> Any:

@@ -71,7 +71,7 @@ def parse(sql: str, tables: Tables) -> ParsedStatement:
     """
     parser = _Parser(sql, tables)
     statement = parser.statement()
-    if not isinstance(statement, Select | Create | AlterQuery):
+    if not isinstance(statement, Select):
         parser.cursor.end()
     return statement
 
@@ -149,11 +149,13 @@ class _Parser:
 
     def _create(self) -> Create:
         """What follows is read as a layer file is."""
+        begin = self.cursor.tokens[0]
         or_alter = self.cursor.accept("OR")
         if or_alter:
             self.cursor.keywords("ALTER")
         self.cursor.keywords(*_MATERIALIZED)
-        return Create(self._rest(self.cursor.tokens[0]), or_alter)
+        self.cursor.rest("a table's name")
+        return Create(self.cursor.sql[begin.start : self.cursor.tokens[-1].end + 1], or_alter)
 
     def _apply(self) -> Apply:
         blue_green = self.cursor.accept("BLUE")
@@ -170,10 +172,6 @@ class _Parser:
         self.cursor.keywords("EXISTS")
         name, _ = self._written("a table name, such as `dws.user_hour`")
         return Drop(name if name in self._tables else None)
-
-    def _rest(self, first: Token) -> str:
-        """The statement from a token on, as it was written."""
-        return self.cursor.sql[first.start : self.cursor.tokens[-1].end + 1]
 
     def _drop_reader(self) -> DropReader:
         name = self.cursor.string("a reader's name in quotes")
@@ -208,7 +206,9 @@ class _Parser:
             case "REWIND":
                 return self._rewind(table)
             case "RESYNC":
-                return Resync(table, self._dry_run())
+                dry_run = self._dry_run()
+                where = self.cursor.rest("a condition") if self.cursor.accept("WHERE") else ""
+                return Resync(table, dry_run, where)
             case "REPLAY":
                 self.cursor.keywords("DEAD", "LETTERS")
                 return ReplayDeadLetters(table, self._places())
@@ -220,8 +220,7 @@ class _Parser:
             case "ROLLBACK":
                 return Rollback(table)
             case _:
-                first = self.cursor.peek()
-                return AlterQuery(table, self._rest(first) if first else self.cursor.expected("a query"))
+                return AlterQuery(table, self.cursor.rest("a query"))
 
     def _property(self) -> Property:
         return cast("Property", self.cursor.keyword(PROPERTIES))

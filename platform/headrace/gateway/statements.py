@@ -145,10 +145,15 @@ class Rewind:
 
 @dataclass(frozen=True)
 class Resync:
-    """`ALTER … RESYNC`: all of a table anew from what it reads, then it goes on from there."""
+    """`ALTER … RESYNC`: all of a table anew from what it reads, then it goes on from there.
+
+    Args:
+        where: only rows of a stg table that this condition holds for; "" for all.
+    """
 
     table: str
     dry_run: bool = False
+    where: str = ""
 
 
 @dataclass(frozen=True)

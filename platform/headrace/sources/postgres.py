@@ -12,7 +12,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from headrace.errors import Location, TransientError, UnknownName
+from headrace.errors import Location, TerminalError, TransientError, UnknownName
 from headrace.sources.keys import UniqueIndex, row_key
 from headrace.sources.marks import mark
 from headrace.sources.types import SourceColumn, absent, column, not_carried
@@ -280,12 +280,15 @@ class Position:
     seen: Seen
     connection: psycopg.Connection[tuple[object, ...]]
 
-    def tables(self, schema: SourceSchema, arrow: pa.Schema, *, chunk: int = 50_000) -> Iterator[pa.Table]:
+    def tables(
+        self, schema: SourceSchema, arrow: pa.Schema, *, chunk: int = 50_000, where: str = ""
+    ) -> Iterator[pa.Table]:
         """The table's rows at the cut, whatever its columns are. Several tables may be read at the same time.
 
         Args:
             arrow: names and types of the source columns.
             chunk: rows at a time.
+            where: a condition that they meet.
         """
         fields = sql.SQL(", ").join(
             sql.SQL(c.select.replace("{}", "{name}")).format(name=sql.Identifier(c.name))
@@ -294,12 +297,30 @@ class Position:
         query = sql.SQL("SELECT {} FROM {}").format(
             fields, sql.Identifier(schema.table.schema, schema.table.table)
         )
+        text = query.as_string(self.connection) + (f" WHERE {where}" if where else "")
         with self.connection.cursor(f"headrace_{uuid.uuid4().hex}", binary=True) as cursor:
             cursor.itersize = chunk
-            cursor.execute(query)
+            cursor.execute(text.encode())
             while batch := cursor.fetchmany(chunk):
                 columns = zip(zip(*batch, strict=True), arrow, strict=True)
                 yield pa.Table.from_arrays([pa.array(v, field.type) for v, field in columns], schema=arrow)
+
+    def check(self, schema: SourceSchema, condition: str) -> None:
+        """Raises TerminalError where the source refuses a condition over the table's rows."""
+        try:
+            with self.connection.transaction():
+                query = f"SELECT FROM {quoted(schema.table)} WHERE {condition} LIMIT 0"
+                self.connection.execute(query.encode())
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.OperationalError):
+                raise TransientError(
+                    f"the source does not answer: {error}. Next: `headrace status`"
+                ) from error
+            says = str(error).strip().splitlines()[0]
+            raise TerminalError(
+                f"the source refuses the condition `{condition}`: {says}. Next: compare its columns with "
+                "values of their types"
+            ) from error
 
     def query(self, text: str) -> list[tuple[object, ...]]:
         """Run any query at the cut."""

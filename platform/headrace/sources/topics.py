@@ -74,17 +74,23 @@ class Topics:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
         return marks
 
-    def since(self, topic: str, moment_ms: int) -> int:
-        """The offset of the first message of a topic's first partition that is not older, or its end.
+    def since(self, bounds: Bounds, moment_ms: int) -> Offsets:
+        """The offset of the first message of every partition that is not older, or its end.
 
         Args:
+            bounds: of the topics that are asked about.
             moment_ms: milliseconds since 1970.
         """
+        asked = [TopicPartition(t, p, max(0, moment_ms)) for t, parts in bounds.items() for p in parts]
         try:
-            [found] = self._consumer.offsets_for_times([TopicPartition(topic, 0, moment_ms)], timeout=TIMEOUT)
+            found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT) if asked else []
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
-        return found.offset if found.offset >= 0 else self.ends([topic])[topic][0]
+        at = {(place.topic, place.partition): place.offset for place in found}
+        return {
+            topic: {p: at[topic, p] if at[topic, p] >= 0 else high for p, (_, high) in parts.items()}
+            for topic, parts in bounds.items()
+        }
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Kafka's ids of those that there are: one that is made anew under its name has another."""

@@ -234,8 +234,8 @@ class FakeWarehouse:
         self.calls.append(("verify", tables, labels, source, *(["repair"] if repair else [])))
         return self.parity
 
-    def resync(self, table: str, *, dry_run: bool, progress: Progress) -> ResyncResult:
-        self.calls.append(("resync", table, dry_run))
+    def resync(self, table: str, *, where: str = "", dry_run: bool, progress: Progress) -> ResyncResult:
+        self.calls.append(("resync", table, dry_run, *filter(None, [where])))
         if dry_run:
             return ResyncResult(table=table, dry_run=True, found=self.parity[0])
         refreshed = refresh_result(table, rows=7, updated=2, deleted=3, version=9)

@@ -107,6 +107,14 @@ DAY = LabelRange("2024010100", "2024010123")
         ("alter materialized table dws.user_hour reset immutable;", s.SetImmutable("dws.user_hour", None)),
         ("ALTER MATERIALIZED TABLE stg.users RESYNC", s.Resync("stg.users")),
         ("alter materialized table stg.users resync dry run;", s.Resync("stg.users", dry_run=True)),
+        (
+            "ALTER MATERIALIZED TABLE stg.users RESYNC WHERE city = 'a;b' -- or\n AND user_id < 9;",
+            s.Resync("stg.users", where="city = 'a;b' -- or\n AND user_id < 9"),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users RESYNC DRY RUN WHERE user_id = 7",
+            s.Resync("stg.users", dry_run=True, where="user_id = 7"),
+        ),
         ("ALTER MATERIALIZED TABLE dws.user_hour ROLLBACK;", s.Rollback("dws.user_hour")),
         ("ALTER MATERIALIZED TABLE stg.users REWIND TO VERSION 12;", s.Rewind("stg.users", 12)),
         (

@@ -21,6 +21,13 @@ def resync(
     everything: Annotated[
         bool, typer.Option("--all", help="Every table that says NEEDS RESYNC, upstreams first.")
     ] = False,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="CONDITION",
+            help="Only rows of a running stg table that this holds for, there or in its source.",
+        ),
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what differs; 1 where anything does.")
     ] = False,
@@ -32,9 +39,13 @@ def resync(
     The way out of NEEDS RESYNC, whatever the cause. The rows of a stg table are read from the database at a
     position that is marked in the stream, while the old ones stay readable; those of another table are
     computed again from its upstreams. What differs becomes one version. A suspended table stays so.
+
+    With --where, as in `--where "user_id BETWEEN 7 AND 9"`, the database is asked for these rows alone.
     """
     if bool(tables) == everything:
         raise UsageError("name tables, or pass --all")
+    if where and len(tables or ()) != 1:
+        raise UsageError("--where is about one table")
     with open_client(project) as client:
         names = tables or [s.table for s in client.status() if s.state == "NEEDS RESYNC"]
         if not names:
@@ -42,6 +53,7 @@ def resync(
         done = []
         for name in names:
             text = f"ALTER MATERIALIZED TABLE {name} RESYNC" + (" DRY RUN" if dry_run else "")
+            text += f" WHERE {where}" if where else ""
             done.append(run(client, text).result)
     if as_json:
         print_json(done)

@@ -54,6 +54,7 @@ def backfill(
     *,
     expected: DataFrame | None = None,
     version: int | None = None,
+    among: DataFrame | None = None,
     reread: Reread | None = None,
     frontier: dict[str, int] | None = None,
     immutable_before: str | None = None,
@@ -69,6 +70,8 @@ def backfill(
     Args:
         expected: what the range should hold at `version`; by default the table's SQL at its frontier.
         version: the changelog version that `expected` belongs to.
+        among: keys of the rows that are compared and corrected, none of the others; the range is not
+            overwritten then.
         reread: of a stg table: what comes with `expected`.
         frontier: of a derived table that rests: the upstream versions of `expected`.
         immutable_before: of a table that rests: the bound from now on, lower than before.
@@ -130,15 +133,19 @@ def backfill(
         else:
             held = table.store.frame(spark, version=plan.version)
             lacking = reread.sequence if reread is not None else table.store.commit.high
-            changes = corrections(table, held, expected, labels, persist, lacking=lacking)
+            compared = held if among is None else by_key(held, among)
+            changes = corrections(table, compared, expected, labels, persist, lacking=lacking)
             changes = once(changes, expected, table, persist)
             check_changes(changes, table)
             count = changes.count()
             rows = held.select(*table.store.schema.key).distinct().count() if count else 0
         progress.report(f"{table.name}: {count} correcting rows")
         counts = work.commit(changes, count, work.miscounted(rows) if count else 0)
-    progress.report(f"{table.name}: overwriting the partitions")
-    partitions, rows = overwrite(spark, table, labels, run_id=run_id)
+    if among is None:
+        progress.report(f"{table.name}: overwriting the partitions")
+        partitions, rows = overwrite(spark, table, labels, run_id=run_id)
+    else:
+        partitions, rows = [], among.distinct().count()
     return RefreshResult(
         table=str(table.name),
         start=labels.start if labels else "",
@@ -266,6 +273,11 @@ def check_range(table: Table, labels: LabelRange | None) -> None:
     if labels is None:
         return
     refuse(table, labels.end)
+    check_text(table)
+
+
+def check_text(table: Table) -> None:
+    """Raises TerminalError where the table's rows are of another text: then all of them must be computed."""
     if table.store.version and table.store.commit.template != table.template:
         raise TerminalError(
             f"the definition of `{table.name}` changed since version {table.store.version}: a part of it "

@@ -10,7 +10,7 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from headrace.engine.table.table import Table, is_stg
 from headrace.errors import HeadraceError
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.topics import Bounds, Topics, ends, following, lost
+from headrace.sources.transactions import Transactions
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.record.frontier import Offsets, earliest_offsets
 
@@ -41,8 +42,12 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 3.0
 """After a start without a micro-batch the source has nothing new, and the derived tables catch up alone."""
 
-ANNOUNCED_MS = 60_000
-"""How much older than the newest commit of its tables the transactions are that a start reads of."""
+BEFORE_MS = 60_000
+"""How much older than what its tables read next the transactions and marks are that a start begins with:
+these topics may be long, and what lies further back is nobody's."""
+
+MARKS = 100
+"""Of a topic of marks at least so many are read again: the last one tells how far an idle source is."""
 
 BUSY_SECONDS = 2.0
 """How long a change of its tables says that a flow is busy."""
@@ -171,9 +176,9 @@ class Flow:
         bounds = self._topics.bounds(names)
         low = {t: {p: first for p, (first, _) in parts.items()} for t, parts in bounds.items()}
         position = self._starting(bounds)
-        since = {t: self._announced_since(t) for t in self._micro_batch.gate.topics}
-        announced = {t: {0: self._topics.since(t, moment)} for t, moment in since.items()}
-        self._micro_batch.begin(position | announced, low, since)
+        since = {s.topic: self._announced_since(s, position, bounds) for s in self._micro_batch.gate.sources}
+        position |= self._beside(since, bounds)
+        self._micro_batch.begin(position, low, since)
         shutil.rmtree(self._directory, ignore_errors=True)
         self._checkpoint = self._directory / uuid.uuid4().hex[:12]
         spark = self._sessions.flow
@@ -204,11 +209,32 @@ class Flow:
         resting = {t.topic for t in self.tables if is_stg(t)} - frontier.keys()
         return following(frontier, bounds) | {t: ends(bounds[t]) for t in resting}
 
-    def _announced_since(self, topic: str) -> int:
-        """The commit time from which a transaction topic is read: with what a kill left half applied."""
-        source = topic.partition(".")[0]
-        heads = [t.store.commit for t in self.tables if is_stg(t) and t.source.table.source == source]
-        return max(0, max((head.source_ms for head in heads), default=0) - ANNOUNCED_MS)
+    def _announced_since(self, source: Transactions, position: Offsets, bounds: Bounds) -> int:
+        """The commit time from which its transactions are read: with what a kill left half applied.
+
+        Returns:
+            0 where its tables have nothing, and there is nothing for them yet.
+        """
+        stg = [t for t in self.tables if is_stg(t) and t.source.table.source == source.name]
+        newest = max((t.store.commit.source_ms for t in stg), default=0)
+        newest = newest or self._micro_batch.next_commit(source.captured, position, bounds)
+        return max(0, newest - BEFORE_MS)
+
+    def _beside(self, since: Mapping[str, int], bounds: Bounds) -> Offsets:
+        """Where the topics of transactions and marks are read from.
+
+        Args:
+            since: of each topic of transactions.
+        """
+        lately = int(1000 * time.time()) - BEFORE_MS
+        found: Offsets = {}
+        for topic, moment in since.items():
+            found |= self._topics.since({topic: bounds[topic]}, moment or lately)
+        marks = self._topics.since({topic: bounds[topic] for topic in self._marks}, lately)
+        for topic, parts in marks.items():
+            least = {p: max(low, high - MARKS) for p, (low, high) in bounds[topic].items()}
+            found[topic] = {p: min(at, least[p]) for p, at in parts.items()}
+        return found
 
     def look_at_sources(self) -> None:
         """Let tables leave whose topic or server was replaced: what they have reached says nothing then.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from headrace.engine.table.table import Delta, StgTable, is_stg
 from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.envelope import Event
 from headrace.sources.messages import Messages
+from headrace.sources.topics import Bounds
 from headrace.spec.model import TableName
 from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets
@@ -89,6 +90,20 @@ class MicroBatch:
         applied = {topic: self._newest(topic, low.get(topic, {})) for topic in self.gate.captured}
         self._boundaries.rest()
         self.gate.begin(applied, since_ms)
+
+    def next_commit(self, topics: Iterable[str], position: Offsets, bounds: Bounds) -> int:
+        """When the first message after a cut was committed at its source, milliseconds since 1970.
+
+        Args:
+            topics: those it is looked for in.
+        Returns:
+            0 where there is none yet.
+        """
+        places = [(t, p, at) for t in topics for p, at in position.get(t, {}).items()]
+        first = (self._boundaries.first(t, at, bounds[t][p][1], p) for t, p, at in places)
+        found = min((event.source_ms for event in first if event is not None), default=0)
+        self._boundaries.rest()
+        return found
 
     def _newest(self, topic: str, low: Mapping[int, int]) -> set[str]:
         """The transactions of the last events of a topic's partitions before the position."""

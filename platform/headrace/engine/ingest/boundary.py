@@ -43,6 +43,16 @@ class Boundaries:
         found = next(self._backwards(topic, start, end, partition), None)
         return None if found is None else found.event
 
+    def first(self, topic: str, start: int, end: int, partition: int = 0) -> Last | None:
+        """The first event between two offsets of a partition; None where there is none.
+
+        Raises:
+            TransientError: as `last`.
+        """
+        chunks = ((low, min(low + CHUNK, end)) for low in range(start, end, CHUNK))
+        found = (self._first(topic, low, high, partition) for low, high in chunks)
+        return next((first.event for first in found if first is not None), None)
+
     def through(self, topic: str, start: int, end: int, done: Callable[[Last], bool]) -> int:
         """The offset after the last event between two offsets that is done; the first ones are, the last not.
 
@@ -70,8 +80,8 @@ class Boundaries:
         events = self._backwards(topic, start, end)
         return next((found.offset + 1 for found in events if done(found.event)), None)
 
-    def _first(self, topic: str, start: int, end: int) -> _Found | None:
-        return next(iter(reversed(list(self._backwards(topic, start, end)))), None)
+    def _first(self, topic: str, start: int, end: int, partition: int = 0) -> _Found | None:
+        return next(iter(reversed(list(self._backwards(topic, start, end, partition)))), None)
 
     def _backwards(self, topic: str, start: int, end: int, partition: int = 0) -> Iterator[_Found]:
         """Events from the last on; what is none is passed over."""

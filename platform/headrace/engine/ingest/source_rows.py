@@ -16,6 +16,7 @@ from headrace.engine.ingest.images import decode
 from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.spark.query import BROKEN, quarantined, run
 from headrace.engine.table.table import StgTable
+from headrace.sources.bulk.part import Part
 from headrace.sources.bulk.staging import stage
 from headrace.sources.envelope import TRUNCATE, Event
 from headrace.sources.postgres import Position, Seen, SourceSchema
@@ -38,6 +39,7 @@ def source_rows(
     scratch: Path,
     labels: LabelRange | None = None,
     *,
+    part: Part | None = None,
     quarantine: bool = False,
 ) -> Iterator[DataFrame]:
     """A stg table's SQL over the captured table's rows at the cut, while the block lasts.
@@ -47,18 +49,22 @@ def source_rows(
     where the snapshot lacks a change of a key, it lacks all later ones of that key, too.
 
     Args:
+        part: of the captured table, instead of all of it.
         quarantine: those that break a QUARANTINE constraint instead, with the names of these.
     """
     directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
     directory.mkdir(parents=True)
     try:
-        stage(position, table.source, arrow_schema(table.source.typed), directory / "rows.parquet")
-        rows = spark.read.parquet(str(directory))
+        arrow = arrow_schema(table.source.typed)
+        stage(position, table.source, arrow, directory / "rows.parquet", part)
+        staged = rows = spark.read.parquet(str(directory))
         unseen = unseen_events(cut.events.get(table.topic, ()), position.seen)
         if any(event.truncates for event in unseen):
             rows = rows.limit(0)
         if later := last_images(unseen):
             rows = _overlaid(spark, rows, later, table.source)
+            if part is not None:
+                rows = rows.join(_keys(spark, staged, table.source, part), list(part.key), "left_semi")
         columns = table.store.schema.names
         found = (
             quarantined(spark, table.spec, [rows]).select(*columns, BROKEN)
@@ -68,6 +74,16 @@ def source_rows(
         yield in_range(found, table, labels)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _keys(spark: SparkSession, staged: DataFrame, source: SourceSchema, part: Part) -> DataFrame:
+    """The keys that a part of the captured table is about."""
+    types = dict(source.typed)
+    kinds = tuple((column, types[column]) for column in part.key)
+    columns = list(zip(*part.others, strict=True)) or [()] * len(kinds)
+    arrow = arrow_schema(kinds)
+    others = pa.table([pa.array(v, f.type) for v, f in zip(columns, arrow, strict=True)], schema=arrow)
+    return staged.select(*part.key).unionByName(local(spark, others, kinds))
 
 
 def unseen_events(events: Iterable[Event], seen: Seen) -> list[Event]:

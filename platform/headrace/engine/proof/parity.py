@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from headrace.engine.backfill.correction import by_key
 from headrace.engine.ingest.offsets import read, size
 from headrace.engine.ingest.spark import topic_rows
 from headrace.engine.proof.topic_base import topic_base
@@ -41,6 +42,7 @@ def compare(
     expected: DataFrame,
     *,
     labels: LabelRange | None = None,
+    among: DataFrame | None = None,
     against: str,
     frontier: dict[str, Any],
     position: str | None = None,
@@ -49,13 +51,20 @@ def compare(
 
     Rows that fit the driver are compared there: whether anything differs is known so for a fraction of what a
     Spark job costs. Where something does, or they do not fit, Spark compares, and says what.
+
+    Args:
+        among: keys of the rows that are compared; None: all of the range.
     """
     begun = time.monotonic()
     sample: list[DifferingRow] = []
     partitions: list[str] = []
-    found = _compared_in_driver(table, version, expected, labels) if _suits_driver(table) else None
+    found = None
+    if among is None and _suits_driver(table):
+        found = _compared_in_driver(table, version, expected, labels)
     if found is None or found.differs:
         actual = in_range(table.store.frame(spark, version=version), table, labels)
+        if among is not None:
+            actual = by_key(actual, among)
         with Persisted() as persist:
             if tests_rows(table.spec):  # Spark fails where it infers a UNION's constraints from its subquery
                 expected = persist(expected)

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReached
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,11 +22,14 @@ from headrace.engine.ingest.source_rows import source_rows
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
 from headrace.engine.proof.room import Room
+from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import TerminalError, TransientError
+from headrace.planner.policy.row_condition import RowCondition
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
+from headrace.sources.bulk.part import Part
 from headrace.sources.envelope import sequence
 from headrace.sources.marks import MARKER_TABLE
 from headrace.sources.origin import Origin
@@ -34,10 +37,12 @@ from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.partitions.label_range import LabelRange
+from headrace.store.frames import local
+from headrace.store.live.key_joins import tuples
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T", bound=Table)
 Read = TypeVar("Read")
@@ -51,6 +56,29 @@ CUT_SECONDS = 60.0
 ATTEMPTS = 3
 """A difference from the source counts where it is there at three positions: a message that Kafka acknowledged
 out of order can make one cut look incomplete."""
+
+
+MOST_KEYS = 500_000
+"""Rows of a table that a condition may mean: the source is asked for them by their keys."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Of a table: the rows that it should hold of some keys."""
+
+    rows: DataFrame
+    keys: DataFrame
+
+
+def _where(rows: DataFrame, condition: RowCondition, key: Sequence[str]) -> pa.Table:
+    """The keys of the rows that it holds for, one more than are taken at most."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return rows.where(condition.table).select(*key).distinct().limit(MOST_KEYS + 1).toArrow()
+    except PySparkException as error:
+        says = str(error).strip().splitlines()[0]
+        raise TerminalError(f"Spark refuses the condition `{condition.table}`: {says}") from error
 
 
 @dataclass(frozen=True)
@@ -167,18 +195,32 @@ class Proof:
         self, table: StgTable, *, flow: Flow, at: Position, cut: Cut, labels: LabelRange | None
     ) -> ParityResult:
         table.store.reread()
-        version, spark = cut.versions[table.name], self._session(table)
+        spark = self._session(table)
         with source_rows(spark, table, at, cut, self.scratch, labels) as expected:
-            result = compare(
-                spark,
-                table,
-                version,
-                expected,
-                labels=labels,
-                against="source",
-                frontier=table.store.commit.frontier,
-                position=f"{at.lsn >> 32:X}/{at.lsn & 0xFFFFFFFF:X}",
-            )
+            return self._compared(table, flow, at, cut, expected, labels=labels)
+
+    def _compared(
+        self,
+        table: StgTable,
+        flow: Flow,
+        at: Position,
+        cut: Cut,
+        expected: DataFrame,
+        *,
+        labels: LabelRange | None = None,
+        among: DataFrame | None = None,
+    ) -> ParityResult:
+        result = compare(
+            expected.sparkSession,
+            table,
+            cut.versions[table.name],
+            expected,
+            labels=labels,
+            among=among,
+            against="source",
+            frontier=table.store.commit.frontier,
+            position=f"{at.lsn >> 32:X}/{at.lsn & 0xFFFFFFFF:X}",
+        )
         if table.name not in flow.active:
             result.error = "the table does not run, so it stands behind the source"
         return result
@@ -240,15 +282,55 @@ class Proof:
             progress=progress,
         )
 
-    def compare_with_source(self, table: StgTable) -> ParityResult:
-        """A stg table, which may rest, against its source at a new position."""
-        [result] = self._against_source([table], None, Progress(), 0, 1).values()
-        return result
+    def compare_with_source(self, table: StgTable, where: RowCondition | None = None) -> ParityResult:
+        """A stg table, which may rest, against its source at a new position.
+
+        Args:
+            where: compare only rows that it holds for in the table or in the source.
+        """
+        if where is None:
+            [result] = self._against_source([table], None, Progress(), 0, 1).values()
+            return result
+        flow = self._flow(table)
+
+        def read() -> ParityResult:
+            with self._cut(flow, [table]) as (at, cut), self._part(table, where, at, cut) as part:
+                return self._compared(table, flow, at, cut, part.rows, among=part.keys)
+
+        return _until_reached(read)
+
+    def refresh_where(self, table: StgTable, where: RowCondition, progress: Progress) -> RefreshResult:
+        """Let the rows for which the condition holds, in the table or in its source, be those of the source.
+
+        Raises:
+            TerminalError: the table does not run.
+        """
+        flow = self._running(table)
+        return _until_reached(lambda: self._read_again(flow, table, None, progress, where))
+
+    @contextmanager
+    def _part(self, table: StgTable, where: RowCondition, at: Position, cut: Cut) -> Iterator[_Part]:
+        """What a condition means of the table and of its source, at the cut."""
+        at.check(table.source, where.source)
+        table.store.reread()
+        spark, key = self.sessions.batch, list(table.store.schema.key)
+        held = table.store.frame(spark, version=cut.versions[table.name])
+        keys = _where(held.select(*table.store.schema.names), where, key)
+        if keys.num_rows > MOST_KEYS:
+            raise TerminalError(
+                f"the condition holds for more than {MOST_KEYS} rows of `{table.name}`. Next: "
+                f"`headrace resync {table.name}` reads all of it, or a closer condition"
+            )
+        others = tuples(keys, table.store.schema.key)
+        part = Part(where.source, table.source.key, others)
+        with source_rows(spark, table, at, cut, self.scratch, part=part) as rows, Persisted() as persist:
+            rows = persist(rows)
+            kinds = tuple((c, k) for c, k in table.store.schema.columns if c in key)
+            yield _Part(rows, rows.select(*key).unionByName(local(spark, keys, kinds)))
 
     def quarantined(self, table: StgTable, labels: LabelRange | None = None) -> pa.Table:
         """The rows of a stg table's source that are in its quarantine, with the constraints they break."""
-        flow = flow_of(self.flows, table.name)
-        assert flow is not None, "a stg table is in one, running or not"
+        flow = self._flow(table)
 
         def read() -> pa.Table:
             with self._cut(flow, [table]) as (at, cut):
@@ -265,13 +347,7 @@ class Proof:
 
         Of a table that rests all is read, and it goes on after that position.
         """
-        flow = flow_of(self.flows, table.name)
-        assert flow is not None, "a stg table is in one, running or not"
-        if table.name not in flow.active and labels is not None:
-            raise TerminalError(
-                f"`{table.name}` does not run, so a part of it cannot be read again alone. "
-                f"Next: `headrace resync {table.name}` reads all of it"
-            )
+        flow = self._flow(table) if labels is None else self._running(table)
         if table.name not in flow.active:
             source = table.source.table.source
             reading = [t for t in flow.tables if is_stg(t) and t.source.table.source == source]
@@ -280,21 +356,47 @@ class Proof:
                 flow.look_at_sources()
         return _until_reached(lambda: self._read_again(flow, table, labels, progress))
 
+    def _flow(self, table: StgTable) -> Flow:
+        flow = flow_of(self.flows, table.name)
+        assert flow is not None, "a stg table is in one, running or not"
+        return flow
+
+    def _running(self, table: StgTable) -> Flow:
+        """Its flow. Raises TerminalError where the table is not active in it."""
+        flow = self._flow(table)
+        if table.name not in flow.active:
+            raise TerminalError(
+                f"`{table.name}` does not run, so a part of it cannot be read again alone. "
+                f"Next: `headrace resync {table.name}` reads all of it"
+            )
+        return flow
+
     def _read_again(
-        self, flow: Flow, table: StgTable, labels: LabelRange | None, progress: Progress
+        self,
+        flow: Flow,
+        table: StgTable,
+        labels: LabelRange | None,
+        progress: Progress,
+        where: RowCondition | None = None,
     ) -> RefreshResult:
         rests = table.name not in flow.active
         origin = self.origins.now(table) if rests else None
-        with (
-            self._cut(flow, [table]) as (at, cut),
-            source_rows(self.sessions.batch, table, at, cut, self.scratch, labels) as expected,
-        ):
+        with ExitStack() as stack:
+            at, cut = stack.enter_context(self._cut(flow, [table]))
+            among: DataFrame | None = None
+            if where is None:
+                reading = source_rows(self.sessions.batch, table, at, cut, self.scratch, labels)
+                expected = stack.enter_context(reading)
+            else:
+                part = stack.enter_context(self._part(table, where, at, cut))
+                expected, among = part.rows, part.keys
             done = backfill(
                 self.sessions,
                 self.registry,
                 table,
                 labels,
                 expected=expected,
+                among=among,
                 version=cut.versions[table.name],
                 reread=_reread(table, at, cut, origin),
                 run_id=self.run_id,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from headrace.engine.backfill.backfill import check_text
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.publication import Publication
 from headrace.engine.flow.rejoin import refresh_beside
@@ -15,7 +16,8 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.supervisor.schedule import of_another_text
 from headrace.engine.table.offline_bound import offline
-from headrace.engine.table.table import Registry, Table
+from headrace.engine.table.table import Registry, StgTable, Table
+from headrace.planner.policy.row_condition import RowCondition
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.spec.partitions.label_range import LabelRange
@@ -46,6 +48,18 @@ class Recompute:
                 result = green.swap(table, progress)
             else:
                 result = self.proof.refresh(table, labels, progress=progress)
+        return self._corrected(table, result)
+
+    def reread(self, table: StgTable, where: RowCondition, progress: Progress) -> RefreshResult:
+        """Let rows of a stg table that runs be those of its source.
+
+        Raises:
+            TerminalError: it does not run, or a part of it cannot be read alone.
+        """
+        check_text(table)
+        return self._corrected(table, self.proof.refresh_where(table, where, progress))
+
+    def _corrected(self, table: Table, result: RefreshResult) -> RefreshResult:
         changed = bool(result.inserted or result.updated or result.deleted)
         self.publication.corrected(table, changed=changed)
         return result

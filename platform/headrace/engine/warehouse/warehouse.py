@@ -263,16 +263,22 @@ class Warehouse:
             work = supervised(engine.supervisor, engine.topics, engine.run_id)
             return work.run(found, to, cascade=cascade, dry_run=dry_run, progress=progress)
 
-    def resync(self, table: str, *, dry_run: bool, progress: Progress) -> ResyncResult:
-        """All of the table anew from what it reads, or what that would change; then it goes on from there."""
+    def resync(self, table: str, *, where: str = "", dry_run: bool, progress: Progress) -> ResyncResult:
+        """All of the table anew from what it reads, or what that would change; then it goes on from there.
+
+        Args:
+            where: only rows of a stg table that this condition holds for, there or in its source.
+        """
         engine, found = self._engine(), self._table(table)
         engine.loads.refuse()
         if not dry_run:
             engine.follow_columns(found)
             found = self._table(table)
-        work = Resync(engine.proof, lambda which, said: engine.refresh(which, None, said))
+        work = Resync(
+            engine.proof, lambda which, said: engine.refresh(which, None, said), engine.recomputing.reread
+        )
         with self._cancellable(progress, urgent=not dry_run):
-            return work.run(found, progress, dry_run=dry_run)
+            return work.run(found, progress, dry_run=dry_run, where=where)
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""

@@ -60,6 +60,7 @@ class Reader:
         check: Callable[[], None],
         *,
         limit: int | None = None,
+        where: str = "",
     ) -> Iterator[pa.Table]:
         """The rows of these pages in the source columns' types, a few at a time.
 
@@ -67,10 +68,12 @@ class Reader:
             arrow: names and types of the source columns.
             check: called between two batches; what it raises ends the copy.
             limit: rows at most.
+            where: a condition that they meet.
         Raises:
             Inexact: a value that cannot be given exactly.
         """
-        query = copy_query(schema, pages) + ("" if limit is None else f" LIMIT {limit}")
+        query = copy_query(schema, pages) + (f" AND {where}" if where else "")
+        query += "" if limit is None else f" LIMIT {limit}"
         with self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
             try:

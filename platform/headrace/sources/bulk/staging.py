@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.sources.bulk.columns import Inexact
+from headrace.sources.bulk.part import Part
 from headrace.sources.bulk.ranges import ALL_PAGES
 from headrace.sources.bulk.reading import Reader
 from headrace.sources.postgres import Position, SourceSchema
@@ -17,20 +19,26 @@ from headrace.sources.postgres import Position, SourceSchema
 log = logging.getLogger(__name__)
 
 
-def stage(position: Position, source: SourceSchema, arrow: pa.Schema, path: Path) -> None:
+def stage(
+    position: Position, source: SourceSchema, arrow: pa.Schema, path: Path, part: Part | None = None
+) -> None:
     """Write the rows as Parquet: by binary COPY, or row by row where that cannot give each value exactly.
 
     Args:
         arrow: names and types of the source columns.
+        part: which rows; None: all of them.
     Raises:
         TransientError: the source does not let them be read.
     """
+    conditions = [""] if part is None else list(part.conditions(position.connection))
     try:
         with Reader(position.dsn, position.snapshot) as reader:
-            _write(reader.tables(source, arrow, ALL_PAGES, lambda: None), arrow, path)
+            every = (reader.tables(source, arrow, ALL_PAGES, lambda: None, where=w) for w in conditions)
+            _write(itertools.chain.from_iterable(every), arrow, path)
     except Inexact as error:
         log.debug("row by row: %s", error)
-        _write(position.tables(source, arrow), arrow, path)
+        every = (position.tables(source, arrow, where=where) for where in conditions)
+        _write(itertools.chain.from_iterable(every), arrow, path)
 
 
 def _write(tables: Iterator[pa.Table], arrow: pa.Schema, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -21,6 +21,7 @@ from headrace.engine.ingest.cuts import CutMissed
 from headrace.engine.table.limits import Limits
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.envelope import Event
+from headrace.sources.transactions import Transactions
 from headrace.spec.model import SourceTable
 from headrace.store.record.commits import Commit
 
@@ -32,7 +33,7 @@ ORDERS = "shop.public.orders"
 class Held:
     """A gate that holds an event, until patience ends."""
 
-    holds, topics = True, ()
+    holds, topics, sources = True, (), ()
 
     def __init__(self) -> None:
         self.patient = True
@@ -77,6 +78,7 @@ class World:
     flow: Flow
     gate: Held
     sessions: Any
+    topics: Any
     ends: dict[str, dict[int, int]] = field(default_factory=lambda: {ORDERS: {0: 5}})
     now: float = NOW
 
@@ -110,6 +112,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             SimpleNamespace(
                 ensure=lambda names: None,
                 bounds=lambda names: {ORDERS: dict(bounds)},
+                since=lambda bounds, moment: {},
             ),
         )
         unchanged = cast("Any", SimpleNamespace(look=lambda tables: {}))
@@ -135,7 +138,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             directory=tmp_path,
             max_offsets=max_offsets,
         )
-        world = World(flow, gate, sessions)
+        world = World(flow, gate, sessions, topics)
         made.append(world)
         monkeypatch.setattr(flow_module.time, "monotonic", lambda: world.now)
         monkeypatch.setattr(flow_module.offsets, "end_offsets", lambda *_: world.ends)
@@ -228,6 +231,45 @@ def test_a_table_whose_next_events_are_gone_leaves_at_the_start_and_the_flow_goe
     assert all(f"Next: `headrace resync {name}`" in says for name, says in left)
     assert flow.active == {table.name for table in tables} - set(lost)
     assert flow.position == {ORDERS: {0: begins}}
+
+
+@pytest.mark.parametrize(
+    ("source_ms", "next_ms", "begins"),
+    [
+        (500_000, 0, 440_000),
+        (500_000, 900_000, 440_000),  # what a kill left half applied was committed before it
+        (0, 900_000, 840_000),  # its tables have nothing yet
+        (0, 0, 0),  # and there is nothing for them: all of what comes counts
+    ],
+)
+def test_a_start_reads_no_more_of_marks_and_transactions_than_it_may_need(
+    world: Made, monkeypatch: pytest.MonkeyPatch, source_ms: int, next_ms: int, begins: int
+) -> None:
+    table = stg(5)
+    table.store.commit = replace(table.store.commit, source_ms=source_ms)
+    made = world(table)
+    asked: dict[str, int] = {}
+    held = {ORDERS: {0: (0, 9)}, "shop.transaction": {0: (0, 9_000)}, "shop.message": {0: (0, 9_000)}}
+
+    def since(bounds: Any, moment: int) -> Any:
+        asked.update(dict.fromkeys(bounds, moment))
+        return {topic: {0: {"shop.message": 8_950, "shop.transaction": 8_000}[topic]} for topic in bounds}
+
+    made.topics.bounds, made.topics.since = lambda names: held, since
+    flow, begun = made.flow, []
+    monkeypatch.setattr(flow, "_marks", ["shop.message"])
+    monkeypatch.setattr(made.gate, "sources", [Transactions("shop.transaction", [ORDERS])], raising=False)
+    monkeypatch.setattr(made.gate, "begin", lambda applied, since_ms: begun.append(since_ms))
+    monkeypatch.setattr(MicroBatch, "next_commit", lambda *_: next_ms)
+    monkeypatch.setattr(flow_module.time, "time", lambda: 1_000.0)
+    flow.start({"stg.orders"})
+    assert begun == [{"shop.transaction": begins}]
+    assert asked == {"shop.transaction": begins or 940_000, "shop.message": 940_000}
+    assert flow.position == {
+        ORDERS: {0: 5},
+        "shop.transaction": {0: 8_000},
+        "shop.message": {0: 8_900},  # an idle source's last heartbeat may be older than a minute
+    }
 
 
 def test_what_the_gate_lost_patience_with_is_applied_without_a_micro_batch(
