@@ -110,6 +110,12 @@ def _volatile(root: exp.Expr, at: Locator) -> Iterator[Finding]:
         yield _finding("VOLATILE", "error", node, at, message, suggestion)
 
 
+def _programs(root: exp.Expr, at: Locator) -> Iterator[Finding]:
+    for node in root.find_all(exp.QueryTransform):
+        message = "it runs a program as the warehouse server"
+        yield _finding("PROGRAM", "error", node, at, message, "use built-in functions")
+
+
 def _unknown(root: exp.Expr, at: Locator) -> Iterator[Finding]:
     for node in root.walk():
         if functions.is_unknown(node):
@@ -260,8 +266,9 @@ def _constraints(spec: TableSpec) -> Iterator[Finding]:
             parsed = sqlglot.parse_one(constraint.expression, read="spark")
         except SqlglotError:
             continue  # loading reports it
-        found = _volatile(parsed, _locator(spec))
+        at = _locator(spec)
+        found = (f for rule in (_volatile, _programs) for f in rule(parsed, at))
         yield from (replace(f, location=constraint.location) for f in found)
 
 
-_RULES = (_volatile, _unknown, _floats, _limits, _unordered)
+_RULES = (_volatile, _programs, _unknown, _floats, _limits, _unordered)

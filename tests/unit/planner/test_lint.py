@@ -31,6 +31,8 @@ def findings(directory: Path, query: str, *, known: bool = False) -> list[Findin
         ("VOLATILE", "UUID()", f"WITH c AS (SELECT uuid() AS u, user_id {ORDERS}) SELECT * FROM c"),
         ("REFLECTION", "REFLECT('a', 'b')", f"SELECT reflect('a', 'b') AS r, user_id {ORDERS}"),
         ("REFLECTION", "JAVA_METHOD('a', 'b')", f"SELECT java_method('a', 'b') AS r, user_id {ORDERS}"),
+        ("PROGRAM", None, f"SELECT TRANSFORM(user_id) USING 'touch x' AS (user_id) {ORDERS}"),
+        ("PROGRAM", None, f"SELECT user_id FROM (SELECT TRANSFORM(user_id) USING 'x' AS (user_id) {ORDERS})"),
         ("FLOAT_AGGREGATE", None, f"SELECT user_id, SUM(CAST(amount AS DOUBLE)) AS s {ORDERS} GROUP BY ALL"),
         ("FLOAT_AGGREGATE", None, f"SELECT user_id, AVG(double(amount) * 2) AS s {ORDERS} GROUP BY ALL"),
         ("FLOAT_AGGREGATE", None, f"SELECT user_id, stddev(amount) AS s {ORDERS} GROUP BY ALL"),
