@@ -22,6 +22,7 @@ import yaml
 
 from headrace.errors import Location, SpecError, did_you_mean
 from headrace.spec.model import TableSpec
+from headrace.spec.syntax.nodes import Nodes, value
 
 _FIELDS = ("type", "kwargs", "severity", "name", "description")
 _CHECK_NAME = re.compile(r"^[A-Za-z0-9_]+$")
@@ -73,15 +74,10 @@ def suite_of(spec: TableSpec) -> Suite | None:
 
 def load_suite(path: Path) -> Suite:
     """Read and check a suite. Raises SpecError with file, line and column."""
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise SpecError(f"not YAML: {error.problem}", Location(path, line, column)) from None
+    reader = _Reader(path)
+    root = reader.root()
     if root is None:
         return Suite(path, ())
-    reader = _Reader(path)
     expectations = tuple(reader.expectations(root))
     seen: dict[str, Expectation] = {}
     for expectation in expectations:
@@ -105,79 +101,43 @@ def known_types() -> frozenset[str]:
     return frozenset(names)
 
 
-class _Reader:
-    """Turns YAML nodes, which know their lines, into expectations."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+class _Reader(Nodes):
+    """Turns YAML nodes into expectations."""
 
     def expectations(self, root: yaml.Node) -> Iterator[Expectation]:
-        fields = self._mapping(root, "the file", allowed=("checks",))
+        fields = self.mapping(root, "the file", allowed=("checks",))
         if "checks" not in fields:
-            raise self._error(root, "`checks` is missing", "begin the file with `checks:` and a list")
-        checks = fields["checks"]
-        if not isinstance(checks, yaml.SequenceNode):
-            raise self._error(checks, "`checks` must be a list")
-        for node in checks.value:
+            raise self.error(root, "`checks` is missing", "begin the file with `checks:` and a list")
+        for node in self.sequence(fields["checks"], "checks"):
             yield self._expectation(node)
 
     def _expectation(self, node: yaml.Node) -> Expectation:
-        fields = self._mapping(node, "a check", allowed=_FIELDS)
+        fields = self.mapping(node, "a check", allowed=_FIELDS)
         if "type" not in fields:
-            raise self._error(
+            raise self.error(
                 node, "a check needs a `type`", "e.g. `type: expect_column_values_to_not_be_null`"
             )
-        kind = self._text(fields["type"], "type")
+        kind = self.text(fields["type"], "type")
         if known_types() and kind not in known_types():
-            raise self._error(
+            raise self.error(
                 fields["type"], f"unknown expectation `{kind}`", did_you_mean(kind, known_types())
             )
         kwargs: dict[str, Any] = {}
         if "kwargs" in fields:
             kwargs_node = fields["kwargs"]
-            self._mapping(kwargs_node, "`kwargs`")
-            kwargs = _value(kwargs_node)
+            self.mapping(kwargs_node, "`kwargs`")
+            kwargs = value(kwargs_node)
         severity = Severity.CRITICAL
         if "severity" in fields:
-            text = self._text(fields["severity"], "severity")
+            text = self.text(fields["severity"], "severity")
             if text not in list(Severity):
                 known = ", ".join(Severity)
-                raise self._error(fields["severity"], f"unknown severity `{text}`", f"one of {known}")
+                raise self.error(fields["severity"], f"unknown severity `{text}`", f"one of {known}")
             severity = Severity(text)
-        name = self._text(fields["name"], "name") if "name" in fields else _default_name(kind, kwargs)
+        name = self.text(fields["name"], "name") if "name" in fields else _default_name(kind, kwargs)
         if not _CHECK_NAME.match(name):
-            raise self._error(fields.get("name", node), f"`{name}` is no check name: letters, digits and _")
-        return Expectation(name, kind, kwargs, severity, self._location(node))
-
-    def _mapping(
-        self, node: yaml.Node, what: str, *, allowed: tuple[str, ...] | None = None
-    ) -> dict[str, yaml.Node]:
-        if not isinstance(node, yaml.MappingNode):
-            raise self._error(node, f"{what} must be a mapping")
-        fields: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            name = self._text(key, "a key")
-            if allowed is not None and name not in allowed:
-                raise self._error(key, f"{what} has no field `{name}`", did_you_mean(name, allowed))
-            if name in fields:
-                raise self._error(key, f"`{name}` stands twice")
-            fields[name] = value
-        return fields
-
-    def _text(self, node: yaml.Node, what: str) -> str:
-        if isinstance(node, yaml.ScalarNode) and isinstance(value := _value(node), str):
-            return value
-        raise self._error(node, f"`{what}` must be text")
-
-    def _location(self, node: yaml.Node) -> Location:
-        return Location(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
-
-    def _error(self, node: yaml.Node, message: str, hint: str | None = None) -> SpecError:
-        return SpecError(message, self._location(node), hint)
-
-
-def _value(node: yaml.Node) -> Any:
-    return yaml.SafeLoader("").construct_object(node, deep=True)
+            raise self.error(fields.get("name", node), f"`{name}` is no check name: letters, digits and _")
+        return Expectation(name, kind, kwargs, severity, self.location(node))
 
 
 def _default_name(kind: str, kwargs: Mapping[str, Any]) -> str:
