@@ -1,7 +1,8 @@
-"""`CREATE`, `ALTER … AS`, `ROLLBACK` and `DROP` as what they are: edits of one layer file."""
+"""`CREATE`, `ALTER … AS`, `ROLLBACK` and `DROP` as what they are: edits of layer files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,32 +10,41 @@ from headrace.errors import TerminalError
 from headrace.spec.ddl.header import read_header
 from headrace.spec.model import TableName, TableSpec
 from headrace.spec.project import Project, with_tables
+from headrace.spec.source_file import source_files
 from headrace.spec.syntax.text import SourceText
 from headrace.spec.table import read_table
 
 
 @dataclass(frozen=True)
-class Edit:
-    """The project after an edit, and the file that makes it so.
-
+class FileEdit:
+    """
     Args:
         before: the file's text as it must be now, None where there must be none.
         text: the file's new text, None where it goes.
     """
 
-    project: Project
     path: Path
     before: str | None
     text: str | None
 
+
+@dataclass(frozen=True)
+class Edit:
+    """The project after an edit, and the files that make it so."""
+
+    project: Project
+    files: tuple[FileEdit, ...]
+
     def check(self) -> None:
-        """Raises TerminalError: the file has changed since it was applied."""
-        if _read(self.path) != self.before:
-            raise TerminalError(f"{self.path} is not as it was applied last. Next: `headrace apply`")
+        """Raises TerminalError: a file has changed since it was applied."""
+        for file in self.files:
+            if _read(file.path) != file.before:
+                raise TerminalError(f"{file.path} is not as it was applied last. Next: `headrace apply`")
 
     def write(self) -> None:
-        """Let the file be as the edit says."""
-        _write(self.path, self.text)
+        """Let the files be as the edit says."""
+        for file in self.files:
+            write(file)
 
 
 def create(project: Project, text: str, *, or_alter: bool) -> Edit:
@@ -52,6 +62,13 @@ def create(project: Project, text: str, *, or_alter: bool) -> Edit:
         )
     spec = read_table(SourceText(_path(project, header.name), text.strip() + "\n"))
     return _edit(project, spec.name, spec)
+
+
+def create_all(project: Project, texts: Mapping[TableName, str]) -> Edit:
+    """Of tables that there are not yet, by the texts of their files. Raises SpecError: one is wrong."""
+    specs = [read_table(SourceText(_path(project, name), text)) for name, text in texts.items()]
+    files = tuple(FileEdit(spec.path, None, spec.definition) for spec in specs)
+    return Edit(with_tables(project, [*project.tables.values(), *specs]), files)
 
 
 def with_query(project: Project, table: TableName, query: str) -> Edit:
@@ -79,10 +96,17 @@ def rollback(project: Project, table: TableName, former: str | None) -> Edit:
 
 
 def drop(project: Project, table: TableName) -> Edit:
-    """Of `DROP MATERIALIZED TABLE`. Raises TerminalError: other tables read it."""
+    """Of `DROP MATERIALIZED TABLE`. Raises TerminalError: other tables read it, or a source file means it."""
     if consumers := project.downstream(table):
         names = ", ".join(f"`{name}`" for name in consumers)
         raise TerminalError(f"`{table}` is read by {names}. Next: DROP MATERIALIZED TABLE {consumers[-1]}")
+    reads = project.tables[table].source
+    for file in source_files(project.directory):
+        if reads is not None and reads.source == file.source and file.means(reads.schema, reads.table):
+            raise TerminalError(
+                f"`{table}` would come again, by {file.path}. Next: name {reads.schema}.{reads.table} in its "
+                "`tables.exclude`, then DROP"
+            )
     return _edit(project, table, None)
 
 
@@ -90,12 +114,12 @@ def _edit(project: Project, name: TableName, spec: TableSpec | None) -> Edit:
     old = project.tables.get(name)
     tables = {n: s for n, s in project.tables.items() if n != name}
     tables |= {} if spec is None else {name: spec}
-    return Edit(
-        with_tables(project, tables.values()),
+    file = FileEdit(
         _path(project, name),
         None if old is None else old.definition,
         None if spec is None else spec.definition,
     )
+    return Edit(with_tables(project, tables.values()), (file,))
 
 
 def _path(project: Project, name: TableName | None) -> Path:
@@ -107,11 +131,12 @@ def _read(path: Path) -> str | None:
     return path.read_text(encoding="utf-8-sig") if path.is_file() else None
 
 
-def _write(path: Path, text: str | None) -> None:
-    if text is None:
-        path.unlink(missing_ok=True)
+def write(file: FileEdit) -> None:
+    """Let the file be as the edit says."""
+    if file.text is None:
+        file.path.unlink(missing_ok=True)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".sql.new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.path.with_suffix(".sql.new")
+    temporary.write_text(file.text, encoding="utf-8")
+    temporary.replace(file.path)

@@ -38,7 +38,7 @@ def test_a_created_table_is_its_file(project: Project) -> None:
     edit = create(project, TOTAL, or_alter=False)
     edit.check()
     assert list(map(str, edit.project.tables)) == ["stg.orders", "dwd.paid", "dws.total"]
-    assert not edit.path.exists()
+    assert not edit.files[0].path.exists()
     edit.write()
     assert load_project(project.directory).tables == edit.project.tables
 
@@ -64,7 +64,7 @@ def test_a_wrong_declaration_is_told_where(project: Project) -> None:
 def test_another_query_leaves_the_rest_of_the_file(project: Project) -> None:
     edit = with_query(project, NAME, "SELECT id FROM stg.orders WHERE amount > 9 ")
     edit.write()
-    assert edit.path.read_text() == PAID.replace("amount > 0", "amount > 9")
+    assert edit.files[0].path.read_text() == PAID.replace("amount > 0", "amount > 9")
     assert load_project(project.directory).tables[NAME].comment == "paid"
 
 
@@ -73,7 +73,7 @@ def test_the_former_definition_comes_back(project: Project) -> None:
     edit = rollback(project, NAME, former)
     edit.check()
     edit.write()
-    assert edit.path.read_text() == former
+    assert edit.files[0].path.read_text() == former
     assert load_project(project.directory).tables == edit.project.tables
     with pytest.raises(TerminalError, match=r"`dwd.paid` had no other definition before. Next: "):
         rollback(project, NAME, None)
@@ -89,17 +89,17 @@ def test_a_table_that_is_read_stays(project: Project) -> None:
     edit = drop(edited, TableName("dws", "total"))
     edit.check()
     edit.write()
-    assert not edit.path.exists()
+    assert not edit.files[0].path.exists()
     assert load_project(project.directory).tables == project.tables
 
 
 def test_a_file_edited_since_is_not_written_over(project: Project) -> None:
     edit = with_query(project, NAME, "SELECT id FROM stg.orders WHERE amount > 9")
-    edit.path.write_text(PAID.replace("paid'", "all paid'"))
+    edit.files[0].path.write_text(PAID.replace("paid'", "all paid'"))
     with pytest.raises(TerminalError, match=r"paid.sql is not as it was applied last. Next: `headr"):
         edit.check()
     edit = create(project, TOTAL, or_alter=False)
-    edit.path.parent.mkdir()
-    edit.path.write_text(TOTAL)
+    edit.files[0].path.parent.mkdir()
+    edit.files[0].path.write_text(TOTAL)
     with pytest.raises(TerminalError, match="is not as it was applied last"):
         edit.check()

@@ -31,6 +31,8 @@ def apply(
     with `--blue-green` it streams on until the new one is built aside, proven and swapped in.
     """
     settings = load_settings(project)
+    if not dry_run:
+        _write_missing(settings)
     changed, new = ([], []) if dry_run else _connectors(settings)
     _register(settings, changed)  # what they capture now is read by the tables that are applied
     with open_client(project) as client:
@@ -54,6 +56,13 @@ def apply(
         if any(t["refreshed"] is not None for t in result["tables"]):
             show_refreshed(result["tables"])
         note(f"applied in {result['seconds']:.1f} s")
+
+
+def _write_missing(settings: Settings) -> None:
+    from headrace.sources.stg_files import write_missing
+
+    for file in write_missing(settings):
+        note(f"{file} is written")
 
 
 def _connectors(settings: Settings) -> tuple[list[str], list[str]]:

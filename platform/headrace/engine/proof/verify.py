@@ -238,23 +238,9 @@ class Proof:
         reached = flow.cuts.expect(token)
         try:
             with position(self.dsn(name), self.connector(name), {s.schema for s in captured}, token) as at:
-                yield at, self._reached(flow, reached)
+                yield at, await_cut(flow, reached)
         finally:
             flow.cuts.forget(token)
-
-    @staticmethod
-    def _reached(flow: Flow, reached: Future[Cut]) -> Cut:
-        begun, made = time.monotonic(), -1
-        while flow.micro_batches != made and time.monotonic() < begun + BUSY_CUT_SECONDS:
-            made = flow.micro_batches
-            with suppress(NotReached):
-                return reached.result(timeout=CUT_SECONDS)
-        seconds = time.monotonic() - begun
-        raise TransientError(
-            f"the source's position did not come through flow {flow.name} in {seconds:.0f} s. "
-            "Next: `headrace status` shows what stands still; where nothing does, the connector passes "
-            f"no messages on, and needs a captured table {MARKER_TABLE}"
-        )
 
     def repair(
         self,
@@ -431,6 +417,21 @@ def _reread(table: StgTable, at: Position, cut: Cut, origin: Origin | None) -> R
         origin=origin.record() if origin is not None else head.origin,
         # What the topic has up to there may be of other columns.
         lost=head.template == table.template or known.columns != (origin or known).columns,
+    )
+
+
+def await_cut(flow: Flow, reached: Future[Cut]) -> Cut:
+    """The cut at a mark. Raises TransientError: it does not come through the flow."""
+    begun, made = time.monotonic(), -1
+    while flow.micro_batches != made and time.monotonic() < begun + BUSY_CUT_SECONDS:
+        made = flow.micro_batches
+        with suppress(NotReached):
+            return reached.result(timeout=CUT_SECONDS)
+    seconds = time.monotonic() - begun
+    raise TransientError(
+        f"the source's position did not come through flow {flow.name} in {seconds:.0f} s. "
+        "Next: `headrace status` shows what stands still; where nothing does, the connector passes "
+        f"no messages on, and needs a captured table {MARKER_TABLE}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
@@ -27,6 +27,7 @@ from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.apply import Apply
 from headrace.engine.statements.blue_green import Green
+from headrace.engine.statements.captured_follower import CapturedFollower
 from headrace.engine.statements.columns_follower import ColumnsFollower
 from headrace.engine.statements.deployment import Deployment
 from headrace.engine.statements.read_anew import ReadAnew
@@ -45,11 +46,14 @@ from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.health import Limits
 from headrace.sources.topics import Topics
 from headrace.spec import Project
+from headrace.spec.edit import create_all
 from headrace.spec.model import SourceTable, TableName
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.ticking import Ticking
 
 WATCH_SECONDS = 0.5
+CAPTURED_SECONDS = 5.0
+"""Between two looks at which tables a source captures."""
 """Between two looks at stg tables that may go on by themselves."""
 
 
@@ -116,8 +120,17 @@ class Engine:
         """What lets stg tables go on by themselves."""
         columns = ColumnsFollower(self.registry, self.failures, self._follow_columns, self._resume_if_out)
         anew = ReadAnew(self.registry, self.failures, self._give_up, self._read_again)
+        deployment = self.deployment
+        captured = CapturedFollower(
+            self.registry,
+            deployment.files.directory,
+            lambda: deployment.connectors,
+            deployment.dsn,
+            self._create,
+        )
         ready = partial(use_pool, self.sessions.batch, "batch")
         return (
+            Ticking("captured", captured.look, CAPTURED_SECONDS, ready=ready),
             Ticking("columns", columns.look, WATCH_SECONDS, ready=ready),
             Ticking("read-anew", anew.look, WATCH_SECONDS, ready=ready),
         )
@@ -152,6 +165,11 @@ class Engine:
     def _follow_columns(self, captured: SourceTable) -> None:
         self.loads.refuse()
         self.deployment.follow(self.applying(), self.sessions.batch, {captured}, Progress())
+
+    def _create(self, texts: Mapping[TableName, str]) -> None:
+        self.loads.refuse()
+        edit = create_all(self.deployment.files, texts)
+        self.deployment.apply(self.applying(), self.sessions.batch, edit, dry_run=False, progress=Progress())
 
     def applying(self, green: Green | None = None, *, purge: bool = False) -> Apply:
         """What lets the tables become others.

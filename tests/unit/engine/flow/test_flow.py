@@ -102,6 +102,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
         bounds: Any = MappingProxyType({0: (0, 0)}),
         on_failure: Any = None,
         replaced: Any = MappingProxyType({}),
+        marks: Any = (),
     ) -> World:
         registry = cast("Any", SimpleNamespace(upstreams=upstreams, behind=lambda table: 1, limits=Limits()))
         spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
@@ -133,7 +134,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             topics=topics,
             origins=cast("Any", SimpleNamespace(look=lambda tables: replaced)),
             columns=unchanged,
-            marks=[],
+            marks=marks,
             bootstrap="127.0.0.1:1",
             directory=tmp_path,
             max_offsets=max_offsets,
@@ -247,7 +248,7 @@ def test_a_start_reads_no_more_of_marks_and_transactions_than_it_may_need(
 ) -> None:
     table = stg(5)
     table.store.commit = replace(table.store.commit, source_ms=source_ms)
-    made = world(table)
+    made = world(table, marks=["shop.message"])
     asked: dict[str, int] = {}
     held = {ORDERS: {0: (0, 9)}, "shop.transaction": {0: (0, 9_000)}, "shop.message": {0: (0, 9_000)}}
 
@@ -257,7 +258,6 @@ def test_a_start_reads_no_more_of_marks_and_transactions_than_it_may_need(
 
     made.topics.bounds, made.topics.since = lambda names: held, since
     flow, begun = made.flow, []
-    monkeypatch.setattr(flow, "_marks", ["shop.message"])
     monkeypatch.setattr(made.gate, "sources", [Transactions("shop.transaction", [ORDERS])], raising=False)
     monkeypatch.setattr(made.gate, "begin", lambda applied, since_ms: begun.append(since_ms))
     monkeypatch.setattr(MicroBatch, "next_commit", lambda *_: next_ms)

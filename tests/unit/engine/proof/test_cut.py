@@ -10,7 +10,7 @@ import pytest
 
 from headrace.engine.ingest.cuts import Cut
 from headrace.engine.proof import verify
-from headrace.engine.proof.verify import Proof
+from headrace.engine.proof.verify import await_cut
 from headrace.errors import TransientError
 
 
@@ -50,9 +50,9 @@ def test_a_position_is_waited_for_while_the_flow_goes_on(
     monkeypatch.setattr(verify.time, "monotonic", lambda: clock[0])
     reached = Reached(after, meanwhile)
     if waits is not None:
-        assert Proof._reached(cast("Any", flow), reached) == Cut({}, {}, {})
+        assert await_cut(cast("Any", flow), reached) == Cut({}, {}, {})
         assert clock[0] == (waits + 1) * verify.CUT_SECONDS
         return
     with pytest.raises(TransientError, match="did not come through flow f in"):
-        Proof._reached(cast("Any", flow), reached)
+        await_cut(cast("Any", flow), reached)
     assert clock[0] == (verify.BUSY_CUT_SECONDS if batches else verify.CUT_SECONDS)

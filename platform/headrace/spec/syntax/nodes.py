@@ -1,0 +1,65 @@
+"""YAML nodes, which know their lines, as mappings and texts with errors that say where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headrace.errors import Location, SpecError, did_you_mean
+
+
+class Nodes:
+    """Those of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def root(self) -> yaml.Node | None:
+        """The file's; None where it is empty. Raises SpecError: it is not YAML."""
+        try:
+            return yaml.compose(self.path.read_text(encoding="utf-8"), yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+            raise SpecError(f"not YAML: {error.problem}", Location(self.path, line, column)) from None
+
+    def mapping(
+        self, node: yaml.Node, what: str, *, allowed: tuple[str, ...] | None = None
+    ) -> dict[str, yaml.Node]:
+        """Its fields. Raises SpecError: it is no mapping, or has a field twice or one that is not allowed."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.error(node, f"{what} must be a mapping")
+        fields: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = self.text(key, "a key")
+            if allowed is not None and name not in allowed:
+                raise self.error(key, f"{what} has no field `{name}`", did_you_mean(name, allowed))
+            if name in fields:
+                raise self.error(key, f"`{name}` stands twice")
+            fields[name] = value
+        return fields
+
+    def sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
+        """Its entries. Raises SpecError: it is no list."""
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.error(node, f"`{what}` must be a list")
+        return list(node.value)
+
+    def text(self, node: yaml.Node, what: str) -> str:
+        """Raises SpecError: it is none."""
+        if isinstance(node, yaml.ScalarNode) and isinstance(found := value(node), str):
+            return found
+        raise self.error(node, f"`{what}` must be text")
+
+    def location(self, node: yaml.Node) -> Location:
+        return Location(self.path, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def error(self, node: yaml.Node, message: str, hint: str | None = None) -> SpecError:
+        return SpecError(message, self.location(node), hint)
+
+
+def value(node: yaml.Node) -> Any:
+    """What the node says, as Python has it."""
+    return yaml.SafeLoader("").construct_object(node, deep=True)
