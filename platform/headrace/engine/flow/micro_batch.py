@@ -193,7 +193,9 @@ class MicroBatch:
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
         ingest = partial(self._ingest_small, events=offsets.by_topic(events), ends=ends, batch_id=batch_id)
         self.derive(self._ingest(ingest), batch_id)
-        self.cuts.applied(events, ends, lambda: {t.name: t.store.version for t in self.tables.all})
+        self.cuts.applied(
+            events, ends, self.gate.held, lambda: {t.name: t.store.version for t in self.tables.all}
+        )
 
     def _ingest(self, ingest: Callable[[StgTable], Delta | None]) -> dict[TableName, Delta]:
         reading = self._reading()

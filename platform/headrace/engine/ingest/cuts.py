@@ -22,11 +22,13 @@ class Cut:
         versions: changelog version of every table.
         offsets: where the topics go on after it.
         events: what the flow applied since the mark was announced, by topic: what was committed around it.
+        held: what it has read and not applied yet, by topic: it comes after `offsets`.
     """
 
     versions: Mapping[TableName, int]
     offsets: Offsets
     events: Mapping[str, Sequence[Event]]
+    held: Mapping[str, Sequence[Event]] = field(default_factory=dict)
 
 
 class CutMissed(TransientError):
@@ -63,12 +65,17 @@ class Cuts:
         return bool(self._waiting)
 
     def applied(
-        self, events: Sequence[Event], offsets: Offsets, versions: Callable[[], Mapping[TableName, int]]
+        self,
+        events: Sequence[Event],
+        offsets: Offsets,
+        held: Sequence[Event],
+        versions: Callable[[], Mapping[TableName, int]],
     ) -> None:
         """The flow has applied a micro-batch.
 
         Args:
             offsets: where the topics go on after it.
+            held: what it has read and not applied.
             versions: those of the tables now.
         """
         if not self._waiting:
@@ -78,7 +85,7 @@ class Cuts:
             awaited.events += events
             if seen & spellings(token):
                 self.forget(token)
-                awaited.reached.set_result(Cut(versions(), offsets, by_topic(awaited.events)))
+                awaited.reached.set_result(Cut(versions(), offsets, by_topic(awaited.events), by_topic(held)))
 
     def missed(self) -> None:
         """The flow passed them, perhaps, in a batch that is not looked into: whoever waits asks again."""

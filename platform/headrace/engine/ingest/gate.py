@@ -30,6 +30,11 @@ class Gate:
         return [source.topic for source in self.sources]
 
     @property
+    def held(self) -> Sequence[Event]:
+        """What waits, in the order of each partition."""
+        return self._held
+
+    @property
     def holds(self) -> bool:
         """Whether something waits."""
         return bool(self._held)

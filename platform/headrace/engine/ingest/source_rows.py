@@ -101,6 +101,25 @@ def unseen_events(events: Iterable[Event], seen: Seen) -> list[Event]:
     return sorted(filter(counts, events), key=lambda e: (e.lsn, e.offset))
 
 
+def offsets_after(cut: Cut, topic: str, seen: Seen) -> dict[int, int]:
+    """Where a topic goes on after rows that were read at a snapshot: past what waits and is in the rows.
+
+    A transaction that a connector has broken off, because it began anew, is never whole. What the topic has
+    of it is older than the rows, and nothing that follows need put that right.
+
+    Args:
+        seen: the transactions that the rows show.
+    """
+    found, stopped = dict(cut.offsets[topic]), set[int]()
+    for event in cut.held.get(topic, ()):
+        shown = event.is_tombstone or event.op == "r" or (event.xid is not None and seen.has(event.xid))
+        if not shown:
+            stopped.add(event.partition)
+        elif event.partition not in stopped:
+            found[event.partition] = event.offset + 1
+    return found
+
+
 def last_images(events: Iterable[Event]) -> list[Event]:
     """The last event of each key since the last truncation.
 

@@ -19,7 +19,7 @@ from headrace.engine.backfill.reread import Reread
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.ingest.cuts import Cut, CutMissed
 from headrace.engine.ingest.origins import Origins
-from headrace.engine.ingest.source_rows import source_rows
+from headrace.engine.ingest.source_rows import offsets_after, source_rows
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
 from headrace.engine.proof.room import Room
@@ -412,7 +412,7 @@ def _reread(table: StgTable, at: Position, cut: Cut, origin: Origin | None) -> R
     return Reread(
         sequence=sequence(generation, at.floor),
         high=sequence(generation, at.lsn),
-        offsets={table.topic: cut.offsets[table.topic]} if origin is not None else {},
+        offsets={table.topic: offsets_after(cut, table.topic, at.seen)} if origin is not None else {},
         generation=generation,
         origin=origin.record() if origin is not None else head.origin,
         # What the topic has up to there may be of other columns.

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.engine.ingest.cuts import Cut, CutMissed, Cuts
-from headrace.engine.ingest.source_rows import last_images, unseen_events
+from headrace.engine.ingest.source_rows import last_images, offsets_after, unseen_events
 from headrace.sources.envelope import Event
 from headrace.sources.marks import MARKER_TABLE
 from headrace.sources.postgres import Seen
@@ -34,15 +34,18 @@ def marker(token: str) -> Event:
 
 def test_the_batch_with_the_marker_ends_the_wait_and_all_since_the_announcement_is_told() -> None:
     cuts = Cuts()
-    cuts.applied([event(1)], ENDS, lambda: VERSIONS)  # nobody waits: not kept
+    cuts.applied([event(1)], ENDS, (), lambda: VERSIONS)  # nobody waits: not kept
     reached, other = cuts.expect("a"), cuts.expect("b")
-    cuts.applied([event(2)], ENDS, lambda: VERSIONS)
+    cuts.applied([event(2)], ENDS, (), lambda: VERSIONS)
     assert cuts.awaited and not reached.done()
-    cuts.applied([event(3), marker("a"), event(4)], ENDS, lambda: VERSIONS)
+    cuts.applied([event(3), marker("a"), event(4)], ENDS, [event(9)], lambda: VERSIONS)
     assert reached.result(0) == Cut(
-        VERSIONS, ENDS, {USERS: [event(2), event(3), event(4)], MARKERS: [marker("a")]}
+        VERSIONS,
+        ENDS,
+        {USERS: [event(2), event(3), event(4)], MARKERS: [marker("a")]},
+        {USERS: [event(9)]},
     )
-    cuts.applied([marker("b")], ENDS, lambda: VERSIONS)
+    cuts.applied([marker("b")], ENDS, (), lambda: VERSIONS)
     assert other.result(0).events[MARKERS] == [marker("a"), marker("b")] and not cuts.awaited
 
 
@@ -54,9 +57,9 @@ def test_a_message_in_the_log_is_a_mark_as_a_row_is(content: str) -> None:
 
     cuts = Cuts()
     reached = cuts.expect("a")
-    cuts.applied([message("another's")], ENDS, lambda: VERSIONS)
+    cuts.applied([message("another's")], ENDS, (), lambda: VERSIONS)
     assert not reached.done()
-    cuts.applied([message("headrace")], ENDS, lambda: VERSIONS)
+    cuts.applied([message("headrace")], ENDS, (), lambda: VERSIONS)
     assert reached.done()
 
 
@@ -85,6 +88,24 @@ def test_of_each_key_the_last_change_counts_that_the_snapshot_lacks() -> None:
     ]
     last = last_images(unseen_events(events, seen))
     assert last == [event(2, "under way", xid=10), event(5, "later", "d", xid=13)]
+
+
+@pytest.mark.parametrize(
+    ("held", "after"),
+    [
+        ([], 9),
+        ([event(9, xid=9), event(10, xid=9), event(11, op="r", xid=None)], 12),
+        ([event(9, xid=9), event(10, xid=10), event(11, xid=9)], 10),  # the second one was under way
+        ([event(9, xid=None)], 9),
+        ([event(9, xid=9, topic=MARKERS)], 9),
+    ],
+)
+def test_a_topic_goes_on_after_what_waits_and_is_in_the_rows(held: list[Event], after: int) -> None:
+    """So half of a transaction that a connector has broken off does not come over rows read since."""
+    cuts, found = Cuts(), Seen.read("10:12:10")
+    reached = cuts.expect("a")
+    cuts.applied([marker("a")], ENDS, held, lambda: VERSIONS)
+    assert offsets_after(reached.result(0), USERS, found) == {0: after}
 
 
 def test_what_a_truncation_deletes_that_the_snapshot_lacks_is_gone_but_for_what_follows() -> None:
