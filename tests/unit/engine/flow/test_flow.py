@@ -39,6 +39,7 @@ class Held:
         self.patient = True
 
     captured: tuple[str, ...] = ()
+    held: tuple[Event, ...] = ()
 
     def begin(self, applied: Any, since_ms: Any) -> None:
         pass
