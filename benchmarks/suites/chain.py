@@ -201,6 +201,8 @@ def results(
                 Result(f"{score.name}, {name}.p50 of user_hour", phase.delay(WATCHED, 0.5), "s"),
                 Result(f"{score.name}, {name}.p90 of user_hour", phase.delay(WATCHED, 0.9), "s"),
                 Result(f"{score.name}, {name}.p50 of all tables", phase.delay_of_all, "s"),
+                Result(f"{score.name}, {name}.latest table", (latest := worst(phase, declared))[0]),
+                Result(f"{score.name}, {name}.its part of what it declares", latest[1]),
                 Result(f"{score.name}, {name}.memory", phase.memory / 2**30, "GiB"),
             ]
         found += [Result(f"{score.name}.equal to PostgreSQL", not score.wrong and score.failed is None)]
