@@ -20,9 +20,10 @@ from typing import Generic, TypeVar
 CAPACITY = 0.9
 """Share of the time that refreshes may take; the rest is for what nobody foresees."""
 
-SPACING = (0.025, 0.5)
+SPACING = (0.025, 0.4)
 """Of its freshness, what lies between the beginnings of two refreshes of a table: at least, and where there
-is no time. Half, because a refresh that then begins has the other half left."""
+is no time. Less than half, because a refresh that then begins has the rest left, and what it reads may have come
+as late."""
 
 LEISURE = 0.3
 """Share of the time that refreshes take where less would keep what is declared: they come more often."""

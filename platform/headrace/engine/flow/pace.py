@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from headrace.engine.table.table import Registry, Table
 from headrace.spec.model import TableName
 
-BATCHES_PER_FRESHNESS = (30, 60)
+BATCHES_PER_FRESHNESS = (25, 60)
 """Micro-batches that a flow begins within its tightest declared freshness, where they are fast enough: at
 least, and as many as a pause of `SHORTEST` seconds allows. A change that comes sooner than declared costs
 little where what comes is little."""

@@ -31,7 +31,7 @@ def of(*freshness: float) -> Pace:
     return Pace(cast("list[Table]", tables), cast("Registry", registry))
 
 
-@pytest.mark.parametrize(("tightest", "seconds"), [(6, 0.2), (12, 0.4), (30, 0.5), (60, 1.0), (600, 10.0)])
+@pytest.mark.parametrize(("tightest", "seconds"), [(5, 0.2), (10, 0.4), (30, 0.5), (60, 1.0), (600, 10.0)])
 def test_what_may_be_late_comes_early_where_that_costs_little(tightest: float, seconds: float) -> None:
     assert of(tightest, 3600).interval() == pytest.approx(seconds)
 
