@@ -22,8 +22,8 @@ CAPACITY = 0.9
 
 SPACING = (0.025, 0.4)
 """Of its freshness, what lies between the beginnings of two refreshes of a table: at least, and where there
-is no time. Less than half, because a refresh that then begins has the rest left, and what it reads may have come
-as late."""
+is no time. Less than half, because a refresh that then begins has the rest left, and what it reads may have
+come as late."""
 
 LEISURE = 0.3
 """Share of the time that refreshes take where less would keep what is declared: they come more often."""
