@@ -1,9 +1,0 @@
--- A table without a key of its own is followed by the columns that the connector's `message.key.columns` names.
-CREATE TABLE cdc_named_key (region text NOT NULL, number int NOT NULL, amount numeric(10, 2));
-INSERT INTO cdc_named_key SELECT 'r' || n % 3, n, n * 1.5 FROM generate_series(1, 40) AS n;
--- then
-UPDATE cdc_named_key SET amount = amount + 1 WHERE number % 2 = 0;
-UPDATE cdc_named_key SET region = 'moved' WHERE number % 5 = 0;
-UPDATE cdc_named_key SET number = number + 100 WHERE region = 'r1';
-DELETE FROM cdc_named_key WHERE number % 7 = 0;
-INSERT INTO cdc_named_key VALUES ('r1', 1, NULL), ('moved', 7, 0);
