@@ -195,14 +195,15 @@ def results(
     for score in (ours, *theirs):
         found += [Result(f"{score.name}.snapshot", score.snapshot, "s")]
         for name, phase in score.phases.items():
+            latest, part = worst(phase, declared)
             found += [
                 Result(f"{score.name}, {name}.changes a second", phase.rate),
                 Result(f"{score.name}, {name}.processor seconds for 1000 changes", phase.processor, "s"),
                 Result(f"{score.name}, {name}.p50 of user_hour", phase.delay(WATCHED, 0.5), "s"),
                 Result(f"{score.name}, {name}.p90 of user_hour", phase.delay(WATCHED, 0.9), "s"),
                 Result(f"{score.name}, {name}.p50 of all tables", phase.delay_of_all, "s"),
-                Result(f"{score.name}, {name}.latest table", (latest := worst(phase, declared))[0]),
-                Result(f"{score.name}, {name}.its part of what it declares", latest[1]),
+                Result(f"{score.name}, {name}.latest table", latest),
+                Result(f"{score.name}, {name}.its part of what it declares", part),
                 Result(f"{score.name}, {name}.memory", phase.memory / 2**30, "GiB"),
             ]
         found += [Result(f"{score.name}.equal to PostgreSQL", not score.wrong and score.failed is None)]

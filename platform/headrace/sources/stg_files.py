@@ -58,8 +58,8 @@ def write_missing(settings: Settings) -> list[Path]:
         TerminalError: there is no layer file at all.
     """
     found: list[Path] = []
-    waiting = ""
-    for source in source_files(settings.project):
+    sources, waiting = source_files(settings.project), ""
+    for source in sources:
         path = settings.connectors / f"{source.source}.json"
         if not path.is_file():
             raise SpecError(
@@ -70,7 +70,7 @@ def write_missing(settings: Settings) -> list[Path]:
         connector = load_connector(path)
         try:
             dsn = source_dsn(connector, settings.source_environment())
-            texts = new_tables(source, connector, dsn, _taken(settings.project, source.source))
+            texts = new_tables(source, connector, dsn, _taken(settings.project, source))
         except SpecError:
             raise
         except HeadraceError as error:
@@ -82,7 +82,7 @@ def write_missing(settings: Settings) -> list[Path]:
             write(FileEdit(file, None, text))
             found.append(file)
     layers = settings.project / "layers"
-    if source_files(settings.project) and not any(layers.glob("*/*.sql")):
+    if sources and not any(layers.glob("*/*.sql")):
         raise TerminalError(
             f"{layers}: there is no layer file, and no captured table for one{waiting}. Next: create the "
             "source's tables, then `headrace up`"
@@ -90,15 +90,13 @@ def write_missing(settings: Settings) -> list[Path]:
     return found
 
 
-def _taken(directory: Path, source: str) -> dict[TableName, tuple[str, str] | None]:
+def _taken(directory: Path, source: SourceFile) -> dict[TableName, tuple[str, str] | None]:
     """The stg tables of the files, and what of the source each reads; a wrong file's is not known."""
     found: dict[TableName, tuple[str, str] | None] = {}
     for path in sorted((directory / "layers" / "stg").glob("*.sql")):
         reads = None
         try:
-            spec = load_table(path)
-            if spec.source is not None and spec.source.source == source:
-                reads = spec.source.schema, spec.source.table
+            reads = source.read_by(load_table(path))
         except SpecError as error:  # whoever loads the project says it
             log.debug("%s", error)
         found[TableName("stg", path.stem.lower())] = reads

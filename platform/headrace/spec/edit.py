@@ -100,11 +100,11 @@ def drop(project: Project, table: TableName) -> Edit:
     if consumers := project.downstream(table):
         names = ", ".join(f"`{name}`" for name in consumers)
         raise TerminalError(f"`{table}` is read by {names}. Next: DROP MATERIALIZED TABLE {consumers[-1]}")
-    reads = project.tables[table].source
     for file in source_files(project.directory):
-        if reads is not None and reads.source == file.source and file.means(reads.schema, reads.table):
+        reads = file.read_by(project.tables[table])
+        if reads is not None and file.means(*reads):
             raise TerminalError(
-                f"`{table}` would come again, by {file.path}. Next: name {reads.schema}.{reads.table} in its "
+                f"`{table}` would come again, by {file.path}. Next: name {'.'.join(reads)} in its "
                 "`tables.exclude`, then DROP"
             )
     return _edit(project, table, None)

@@ -25,7 +25,7 @@ from pathlib import Path
 import yaml
 
 from headrace.errors import Location, SpecError
-from headrace.spec.model import NAME, TableName
+from headrace.spec.model import NAME, TableName, TableSpec
 from headrace.spec.syntax.nodes import Nodes
 
 SUFFIX = ".source.yml"
@@ -103,6 +103,13 @@ class SourceFile:
             made[name] = schema, table
             found[name] = self._text(name, schema, table)
         return found
+
+    def read_by(self, spec: TableSpec) -> tuple[str, str] | None:
+        """What of the source a table reads, by schema and name; None for nothing."""
+        reads = spec.source
+        if reads is None or reads.source != self.source:
+            return None
+        return reads.schema, reads.table
 
     def means(self, schema: str, table: str) -> bool:
         """Whether the captured table is to be a stg table."""

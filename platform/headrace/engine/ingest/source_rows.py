@@ -39,7 +39,6 @@ def source_rows(
     scratch: Path,
     labels: LabelRange | None = None,
     *,
-    part: Part | None = None,
     quarantine: bool = False,
 ) -> Iterator[DataFrame]:
     """A stg table's SQL over the captured table's rows at the cut, while the block lasts.
@@ -49,31 +48,51 @@ def source_rows(
     where the snapshot lacks a change of a key, it lacks all later ones of that key, too.
 
     Args:
-        part: of the captured table, instead of all of it.
         quarantine: those that break a QUARANTINE constraint instead, with the names of these.
     """
+    with _staged(spark, table, position, scratch) as staged:
+        rows = _at_cut(spark, table, staged, position, cut)
+        found = (
+            quarantined(spark, table.spec, [rows]).select(*table.store.schema.names, BROKEN)
+            if quarantine
+            else run(spark, table.spec, [rows]).select(*table.store.schema.names)
+        )
+        yield in_range(found, table, labels)
+
+
+@contextmanager
+def part_rows(
+    spark: SparkSession, table: StgTable, position: Position, cut: Cut, scratch: Path, part: Part
+) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """As `source_rows`, of a part of the captured table; and the keys that it is about, also of no row."""
+    with _staged(spark, table, position, scratch, part) as staged:
+        keys = _keys(spark, staged, table.source, part)
+        rows = _at_cut(spark, table, staged, position, cut).join(keys, list(part.key), "left_semi")
+        yield run(spark, table.spec, [rows]).select(*table.store.schema.names), keys
+
+
+@contextmanager
+def _staged(
+    spark: SparkSession, table: StgTable, position: Position, scratch: Path, part: Part | None = None
+) -> Iterator[DataFrame]:
+    """The captured table's rows at the snapshot, in a file while the block lasts."""
     directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
     directory.mkdir(parents=True)
     try:
-        arrow = arrow_schema(table.source.typed)
-        stage(position, table.source, arrow, directory / "rows.parquet", part)
-        staged = rows = spark.read.parquet(str(directory))
-        unseen = unseen_events(cut.events.get(table.topic, ()), position.seen)
-        if any(event.truncates for event in unseen):
-            rows = rows.limit(0)
-        if later := last_images(unseen):
-            rows = _overlaid(spark, rows, later, table.source)
-            if part is not None:
-                rows = rows.join(_keys(spark, staged, table.source, part), list(part.key), "left_semi")
-        columns = table.store.schema.names
-        found = (
-            quarantined(spark, table.spec, [rows]).select(*columns, BROKEN)
-            if quarantine
-            else run(spark, table.spec, [rows]).select(*columns)
-        )
-        yield in_range(found, table, labels)
+        stage(position, table.source, arrow_schema(table.source.typed), directory / "rows.parquet", part)
+        yield spark.read.parquet(str(directory))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _at_cut(
+    spark: SparkSession, table: StgTable, staged: DataFrame, position: Position, cut: Cut
+) -> DataFrame:
+    """The rows with what the stream has brought between the snapshot and the cut."""
+    unseen = unseen_events(cut.events.get(table.topic, ()), position.seen)
+    rows = staged.limit(0) if any(event.truncates for event in unseen) else staged
+    later = last_images(unseen)
+    return _overlaid(spark, rows, later, table.source) if later else rows
 
 
 def _keys(spark: SparkSession, staged: DataFrame, source: SourceSchema, part: Part) -> DataFrame:

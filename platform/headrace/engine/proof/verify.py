@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReached
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from headrace.engine.backfill.reread import Reread
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.ingest.cuts import Cut, CutMissed
 from headrace.engine.ingest.origins import Origins
-from headrace.engine.ingest.source_rows import offsets_after, source_rows
+from headrace.engine.ingest.source_rows import offsets_after, part_rows, source_rows
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
 from headrace.engine.proof.room import Room
@@ -38,7 +38,6 @@ from headrace.sources.postgres import Position, position
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.partitions.label_range import LabelRange
-from headrace.store.frames import local
 from headrace.store.live.key_joins import tuples
 
 if TYPE_CHECKING:
@@ -64,14 +63,6 @@ out of order can make one cut look incomplete."""
 
 MOST_KEYS = 500_000
 """Rows of a table that a condition may mean: the source is asked for them by their keys."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Of a table: the rows that it should hold of some keys."""
-
-    rows: DataFrame
-    keys: DataFrame
 
 
 def _where(rows: DataFrame, condition: RowCondition, key: Sequence[str]) -> pa.Table:
@@ -287,8 +278,11 @@ class Proof:
         flow = self._flow(table)
 
         def read() -> ParityResult:
-            with self._cut(flow, [table]) as (at, cut), self._part(table, where, at, cut) as part:
-                return self._compared(table, flow, at, cut, part.rows, among=part.keys)
+            with (
+                self._cut(flow, [table]) as (at, cut),
+                self._part(table, where, at, cut) as (expected, among),
+            ):
+                return self._compared(table, flow, at, cut, expected, among=among)
 
         return _until_reached(read)
 
@@ -302,8 +296,10 @@ class Proof:
         return _until_reached(lambda: self._read_again(flow, table, None, progress, where))
 
     @contextmanager
-    def _part(self, table: StgTable, where: RowCondition, at: Position, cut: Cut) -> Iterator[_Part]:
-        """What a condition means of the table and of its source, at the cut."""
+    def _part(
+        self, table: StgTable, where: RowCondition, at: Position, cut: Cut
+    ) -> Iterator[tuple[DataFrame, DataFrame]]:
+        """What a table should hold of the keys that a condition means there or in its source; the keys."""
         at.check(table.source, where.source)
         table.store.reread()
         spark, key = self.sessions.batch, list(table.store.schema.key)
@@ -316,10 +312,8 @@ class Proof:
             )
         others = tuples(keys, table.store.schema.key)
         part = Part(where.source, table.source.key, others)
-        with source_rows(spark, table, at, cut, self.scratch, part=part) as rows, Persisted() as persist:
-            rows = persist(rows)
-            kinds = tuple((c, k) for c, k in table.store.schema.columns if c in key)
-            yield _Part(rows, rows.select(*key).unionByName(local(spark, keys, kinds)))
+        with part_rows(spark, table, at, cut, self.scratch, part) as (rows, found), Persisted() as persist:
+            yield persist(rows), persist(found)
 
     def quarantined(self, table: StgTable, labels: LabelRange | None = None) -> pa.Table:
         """The rows of a stg table's source that are in its quarantine, with the constraints they break."""
@@ -364,6 +358,18 @@ class Proof:
             )
         return flow
 
+    @contextmanager
+    def _expected(
+        self, table: StgTable, labels: LabelRange | None, where: RowCondition | None, at: Position, cut: Cut
+    ) -> Iterator[tuple[DataFrame, DataFrame | None]]:
+        """What a table should hold at the cut, and of which keys that is; None: of all of the range."""
+        if where is not None:
+            with self._part(table, where, at, cut) as part:
+                yield part
+            return
+        with source_rows(self.sessions.batch, table, at, cut, self.scratch, labels) as rows:
+            yield rows, None
+
     def _read_again(
         self,
         flow: Flow,
@@ -374,15 +380,10 @@ class Proof:
     ) -> RefreshResult:
         rests = table.name not in flow.active
         origin = self.origins.now(table) if rests else None
-        with ExitStack() as stack:
-            at, cut = stack.enter_context(self._cut(flow, [table]))
-            among: DataFrame | None = None
-            if where is None:
-                reading = source_rows(self.sessions.batch, table, at, cut, self.scratch, labels)
-                expected = stack.enter_context(reading)
-            else:
-                part = stack.enter_context(self._part(table, where, at, cut))
-                expected, among = part.rows, part.keys
+        with (
+            self._cut(flow, [table]) as (at, cut),
+            self._expected(table, labels, where, at, cut) as (expected, among),
+        ):
             done = backfill(
                 self.sessions,
                 self.registry,

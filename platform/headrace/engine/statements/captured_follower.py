@@ -49,12 +49,7 @@ class CapturedFollower:
             log.exception("captured tables")
 
     def _follow(self, source: SourceFile) -> None:
-        taken: dict[TableName, tuple[str, str] | None] = {}
-        for table in self.registry:
-            if is_stg(table):
-                reads = table.source.table
-                own = reads.source == source.source
-                taken[table.name] = (reads.schema, reads.table) if own else None
+        taken = {table.name: source.read_by(table.spec) for table in self.registry if is_stg(table)}
         texts = new_tables(source, self.connectors()[source.source], self.dsn(source.source), taken)
         if texts:
             log.info("%s: %s", source.path.name, ", ".join(map(str, texts)))

@@ -52,9 +52,10 @@ from headrace.spec.partitions.label_range import LabelRange
 from headrace.ticking import Ticking
 
 WATCH_SECONDS = 0.5
+"""Between two looks at stg tables that may go on by themselves."""
+
 CAPTURED_SECONDS = 5.0
 """Between two looks at which tables a source captures."""
-"""Between two looks at stg tables that may go on by themselves."""
 
 
 @dataclass(frozen=True)
