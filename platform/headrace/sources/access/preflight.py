@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.errors import TerminalError, TransientError
 from headrace.sources.access.functions import EMIT, Refused, refused
-from headrace.sources.access.publication import BY_ROOT
+from headrace.sources.access.publication import BY_ROOT, captured
 from headrace.sources.marks import MARKER_TABLE, MESSAGES, sends_messages
 from headrace.sources.origin import unpublished
 from headrace.sources.postgres import connect, described, published, quoted
@@ -46,6 +46,9 @@ class Facts:
         writes: whether the role may write the marker table; true where none is captured.
         publishes: whether the role may make the publication, and change it, as its connector is told to.
         refused: functions that the role may not call.
+        unreadable: tables, and partitions, that the role may not read, that no layer file names, and that the
+            connector's patterns do: one of them stops its snapshot.
+        closed: schemas that the role may not use; of the tables in them nothing is known.
     """
 
     wal_level: str
@@ -60,6 +63,8 @@ class Facts:
     writes: bool = True
     publishes: bool = True
     refused: tuple[Refused, ...] = ()
+    unreadable: tuple[SourceTable, ...] = ()
+    closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,15 @@ def judge(facts: Facts) -> list[Check]:
     if (missing := _not_published(facts)) is not None:
         found.append(missing)
     found += [function.says(facts.role) for function in facts.refused]
+    found += [f'GRANT USAGE ON SCHEMA "{schema}" TO {facts.role};' for schema in facts.closed]
     for table in facts.tables:
         found += _of_table(table, facts)
+    if facts.unreadable:
+        listed = ", ".join(quoted(t) for t in facts.unreadable)
+        found.append(
+            f"the connector captures what `{facts.role}` may not read, and its snapshot would fail: "
+            f"GRANT SELECT ON {listed} TO {facts.role};"
+        )
     if not found:
         return [Check(True, f"{len(facts.tables)} tables can be followed by `{facts.role}`")]
     return [Check(False, text) for text in found]
@@ -169,28 +181,42 @@ SELECT n.name, c.oid IS NOT NULL, EXISTS (SELECT FROM pg_index WHERE indrelid = 
     coalesce(c.relkind = 'p', false)
 FROM unnest(%(names)s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
 """
+_UNREADABLE = """
+SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1, 2
+"""
+_CLOSED = "SELECT nspname FROM pg_namespace WHERE NOT has_schema_privilege(oid, 'USAGE') ORDER BY 1"
 
 
 def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts:
     """Ask the source; nothing is changed. Raises TransientError where it does not answer."""
     config = connector.config
-    names = {quoted(table): table for table in sorted(tables)}
-    schema = min((table.schema for table in names.values()), default="public")
-    asked = {
-        "slot": config.get("slot.name", "debezium"),
-        "publication": connector.publication,
-        "marker": f'"{schema}".{MARKER_TABLE}' if connector.captures(schema, MARKER_TABLE) else None,
-        "names": list(names),
-    }
+    tables = sorted(tables)
+    schema = min((table.schema for table in tables), default="public")
+    marker = SourceTable(connector.name, schema, MARKER_TABLE)
     with connect(dsn) as connection:
-        [(level, role, replicates, left, there, marker, publishes, superuser)] = connection.execute(
+        everything = captured(connection, connector, partitions=True)
+        needed = {schema for schema, _ in everything} | {table.schema for table in tables}
+        shut = [str(name) for (name,) in connection.execute(_CLOSED).fetchall() if name in needed]
+        # PostgreSQL does not even tell whether there is a table in a schema that one may not use.
+        names = {quoted(table): table for table in tables if table.schema not in shut}
+        asked = {
+            "slot": config.get("slot.name", "debezium"),
+            "publication": connector.publication,
+            "marker": quoted(marker)
+            if schema not in shut and connector.captures(schema, MARKER_TABLE)
+            else None,
+            "names": list(names),
+        }
+        [(level, role, replicates, left, there, marks, publishes, superuser)] = connection.execute(
             _OF_SERVER, asked
         ).fetchall()
-        functions = tuple(f for f in refused(connection) if f.name != EMIT or not marker)
+        functions = tuple(f for f in refused(connection) if f.name != EMIT or not marks)
         version = connection.info.server_version
         rows = connection.execute(_OF_TABLES, asked).fetchall()
         held = published(connection, connector.publication)
         found = [names[str(row[0])] for row in rows if row[1]]
+        hidden = {(str(s), str(t)) for s, t in connection.execute(_UNREADABLE).fetchall()}
         schemas = {t: described(connection, t, connector.message_key(t.schema, t.table)) for t in found}
     mode = config.get("publication.autocreate.mode", "all_tables")
     owned = all(row[5] for row in rows if row[1])
@@ -202,7 +228,7 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
         connector.publication,
         bool(there),
         mode != "disabled",
-        bool(marker) or (version >= MESSAGES and sends_messages(connector)),  # whether it may: `refused`
+        bool(marks) or (version >= MESSAGES and sends_messages(connector)),  # whether it may: `refused`
         tuple(
             TableFacts(
                 names[str(name)],
@@ -215,8 +241,13 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
             )
             for name, exists, keyed, identity, readable, _, parts in rows
         ),
-        writes=marker is not False,  # None: there is none
+        writes=marks is not False,  # None: there is none
         # The tables of a filtered publication are set at each registration, of others nothing is changed.
         publishes=bool(superuser) or bool(publishes and owned if mode == "filtered" else there),
         refused=functions,
+        unreadable=tuple(
+            SourceTable(connector.name, *one)
+            for one in sorted(everything & hidden - {(t.schema, t.table) for t in names.values()})
+        ),
+        closed=tuple(shut),
     )

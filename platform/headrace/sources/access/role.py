@@ -28,6 +28,8 @@ class Capture:
 
     Args:
         tables: the captured ones, with the marker table where it is among them.
+        partitions: those that the connector's patterns name beside the tables they belong to: their changes
+            come as those of the table, but the connector's snapshot reads them too.
         published: what its publication holds; None where there is none.
         known: whether the database was asked; else `tables` are those that the connector's file names.
         revoked: functions that not every role may call there.
@@ -38,6 +40,7 @@ class Capture:
     tables: tuple[SourceTable, ...]
     published: frozenset[tuple[str, str]] | None = None
     known: bool = True
+    partitions: tuple[SourceTable, ...] = ()
     revoked: tuple[Refused, ...] = ()
 
 
@@ -47,6 +50,7 @@ def look(dsn: str, connector: Connector) -> Capture:
     try:
         with connect(dsn) as connection:
             there = sorted(captured(connection, connector, partitions=False))
+            parts = sorted(captured(connection, connector, partitions=True) - set(there))
             exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,))
             known = exists.fetchone() is not None
             held = published(connection, publication)
@@ -56,20 +60,25 @@ def look(dsn: str, connector: Connector) -> Capture:
         named = [entry.partition(".") for entry in connector.tables]
         tables = tuple(SourceTable(connector.name, schema, table) for schema, _, table in named)
         return Capture(connector.database, publication, tables, known=False)
-    tables = tuple(SourceTable(connector.name, s, t) for s, t in there)
-    return Capture(str(database), publication, tables, held if known else None, revoked=revoked)
+    tables, partitions = (
+        tuple(SourceTable(connector.name, s, t) for s, t in some) for some in (there, parts)
+    )
+    return Capture(
+        str(database), publication, tables, held if known else None, partitions=partitions, revoked=revoked
+    )
 
 
 def role_sql(role: str, capture: Capture) -> list[str]:
     """Statements for the owner of the captured tables, in their database; the first one makes the role."""
     name = _name(role)
-    schemas = ", ".join(dict.fromkeys(_name(t.schema) for t in capture.tables))
+    read = capture.tables + capture.partitions
+    schemas = ", ".join(dict.fromkeys(_name(t.schema) for t in read))
     listed = ", ".join(quoted(t) for t in capture.tables)
     found = [
         f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD '…';",
         f"GRANT CONNECT ON DATABASE {_name(capture.database)} TO {name};",
         f"GRANT USAGE ON SCHEMA {schemas} TO {name};",
-        f"GRANT SELECT ON {listed} TO {name};",
+        f"GRANT SELECT ON {', '.join(quoted(t) for t in read)} TO {name};",
     ]
     found += [
         f"GRANT INSERT, UPDATE ON {quoted(t)} TO {name};" for t in capture.tables if t.table == MARKER_TABLE

@@ -38,6 +38,8 @@ def test_a_source_that_is_ready_says_so() -> None:
             {"refused": (Refused("pg_control_system", "pg_control_system()"),)},
             "GRANT EXECUTE ON FUNCTION pg_control_system() TO reader;",
         ),
+        ({"closed": ("sales",)}, 'GRANT USAGE ON SCHEMA "sales" TO reader;'),
+        ({"unreadable": (ORDERS,)}, 'its snapshot would fail: GRANT SELECT ON "public"."Orders" TO reader;'),
     ],
 )
 def test_what_a_server_lacks(lacks: dict[str, Any], mends: str) -> None:

@@ -36,6 +36,16 @@ def test_the_marker_table_is_written_where_it_is_captured() -> None:
     assert written == ['GRANT INSERT, UPDATE ON "public"."headrace_marker" TO reader;']
 
 
+def test_partitions_that_the_patterns_name_are_read_and_not_published() -> None:
+    part = SourceTable("shop", "public", "orders_2026")
+    statements = role_sql("reader", replace(CAPTURE, partitions=(part,)))
+    assert (
+        'GRANT SELECT ON "public"."orders", "Sales"."Odd one", "public"."orders_2026" TO reader;'
+        in statements
+    )
+    assert "orders_2026" not in statements[-1]
+
+
 def test_what_not_every_role_may_call_is_granted() -> None:
     guarded = replace(CAPTURE, revoked=(Refused("pg_control_system", "pg_control_system()"),))
     assert "GRANT EXECUTE ON FUNCTION pg_control_system() TO reader;" in role_sql("reader", guarded)
