@@ -22,6 +22,9 @@ TIMEOUT_SECONDS = 60.0
 CHECK_EVERY, CHECK_SECONDS = 2.0, 2.0
 """Pause before the broker is asked whether it has what is waited for; how long it may take to say."""
 
+METADATA_SECONDS = 10.0
+"""How long the broker may take to say which of them leads a partition."""
+
 AHEAD_KBYTES = 8_192
 """Bytes of each partition that the client holds before they are asked for."""
 
@@ -61,6 +64,7 @@ class Messages:
             "fetch.queue.backoff.ms": 5,  # a full queue is emptied in no time; the default is a second
             "log_level": 0,
         })  # fmt: skip
+        self._known: set[str] = set()  # topics whose leaders the client knows
         self._cut: dict[Place, int] = {}  # where the last read ended
         self._reached: dict[Place, int] = {}  # all that there is before it was returned, or is in `_ahead`
         self._ahead: dict[Place, deque[Message]] = {}
@@ -116,6 +120,10 @@ class Messages:
 
     def _assign(self, begin: dict[Place, int]) -> None:
         try:
+            # The client itself asks for a new topic's leader at its next full second.
+            for topic in {topic for topic, _ in begin} - self._known:
+                self._consumer.list_topics(topic, timeout=METADATA_SECONDS)
+                self._known.add(topic)
             self._consumer.assign([TopicPartition(t, p, offset) for (t, p), offset in begin.items()])
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
