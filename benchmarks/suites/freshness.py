@@ -13,8 +13,8 @@ from benchmarks.report import Result, at_most
 from benchmarks.runner import Bench
 
 WARM_UP_SECONDS, SECONDS = 60.0, 60.0
-P50_BAR, P99_BAR = 1.5, 3.0
-PARTITIONS, BESIDE_BAR = 30, 2.0
+P50_BAR, P99_BAR = 0.35, 0.8
+PARTITIONS, BESIDE_BAR = 30, 1.4
 BARS = {"flink_paimon": 1.0}
 
 

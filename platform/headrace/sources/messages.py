@@ -106,6 +106,18 @@ class Messages:
         self._cut = wanted
         return _table(found)
 
+    def there(self) -> Offsets:
+        """The ends of the partitions that it reads, as the broker said with what it last delivered.
+
+        Nothing is requested, and another thread may ask: the client fetches what comes by itself. Of a
+        partition that it has heard nothing of, the end is where reading stands.
+        """
+        found: Offsets = {}
+        for (topic, partition), at in self._cut.items():
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+            found.setdefault(topic, {})[partition] = max(at, high)
+        return found
+
     def _check_there(self, place: Place, end: int) -> None:
         """Raises TransientError where the partition has not got what is waited for, as after a deletion."""
         try:

@@ -31,7 +31,7 @@ from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.topics import Bounds, Topics, ends, following, lost
 from headrace.sources.transactions import Transactions
 from headrace.spec.model import SourceTable, TableName
-from headrace.store.record.frontier import Offsets, earliest_offsets
+from headrace.store.record.frontier import Offsets, earliest_offsets, merge_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,13 @@ MARKS = 100
 """Of a topic of marks at least so many are read again: the last one tells how far an idle source is."""
 
 BUSY_SECONDS = 2.0
-"""How long a change of its tables says that a flow is busy."""
+"""How long a change of its tables says that a flow is busy, and what comes next is waited for."""
+
+LOOK_SECONDS = 0.01
+"""Pause between two looks at what the reader has heard."""
+
+OPEN_SECONDS = 10.0
+"""How long a micro-batch of Spark's goes on with what comes after it."""
 
 
 class Flow:
@@ -332,18 +338,32 @@ class Flow:
             self._micro_batch.loading -= topics
 
     def process(self, _: DataFrame | None, batch_id: int) -> None:
-        """Spark says how far the micro-batch goes; its messages are read by what suits their number."""
+        """Spark says how far the micro-batch goes; its messages are read by what suits their number.
+
+        What comes soon after is carried before it ends: Spark looks at the topics once an interval, and a
+        change that comes alone need not wait for that.
+        """
+        batch, until = self._micro_batch, time.monotonic() + OPEN_SECONDS
+        ends: Offsets | None = merge_offsets(batch.asked, offsets.end_offsets(self._checkpoint, batch_id))
+        while ends is not None:
+            begun = time.monotonic()
+            if not self._carry(ends, batch_id):
+                return
+            ends = self._next(begun, until)
+        failpoint("flow.before_checkpoint")
+
+    def _carry(self, ends: Offsets, batch_id: int) -> bool:
+        """Carry the messages up to a cut into the tables; false where the flow stops."""
         batch = self._micro_batch
         if not (self.cuts.awaited or self._hurried):
             self._sessions.statements.wait(self._tables.pace.pause())
         begun = time.monotonic()
-        ends = offsets.end_offsets(self._checkpoint, batch_id)
         # Spark's share of each topic is not to the message.
         whole = 2 * offsets.size(batch.asked, ends) <= self._max_offsets
         while True:
             with self._lock:
                 if self._query is None and batch_id > 0:
-                    return  # stopping; the tables' frontiers say where to go on
+                    return False  # stopping; the tables' frontiers say where to go on
                 cut = offsets.towards(batch.asked, ends, self.batch_size.size)
                 batch.step(cut, batch_id, whole=whole and cut == ends)
                 self._unsettled = None
@@ -351,7 +371,27 @@ class Flow:
                 break
         self._tables.pace.ended(begun)
         log.debug("%s: batch %s in %.3f s", self.name, batch_id, time.monotonic() - begun)
-        failpoint("flow.before_checkpoint")
+        return True
+
+    def _next(self, begun: float, until: float) -> Offsets | None:
+        """The cut of the next messages, once it is their time; None where it is Spark's to look for them.
+
+        Args:
+            begun: when those before were begun, by the monotonic clock.
+            until: when the last ones begin that belong to this micro-batch of Spark's.
+        """
+        batch = self._micro_batch
+        # The end of a transaction whose beginning is there does not wait for the interval.
+        due = begun + (0.0 if batch.waits else self._tables.pace.interval())
+        until = min(until, time.monotonic() + BUSY_SECONDS)
+        came: float | None = None
+        while self._query is not None and batch.listens and (now := time.monotonic()) < until:
+            if (there := batch.there) != batch.asked:
+                came = now if came is None else came
+                if now >= max(due, came + LOOK_SECONDS):  # messages of a transaction come together
+                    return there
+            time.sleep(LOOK_SECONDS)
+        return None
 
 
 def flow_of(flows: Iterable[Flow], name: TableName) -> Flow | None:

@@ -27,7 +27,7 @@ from headrace.sources.messages import Messages
 from headrace.sources.topics import Bounds
 from headrace.spec.model import TableName
 from headrace.store.record.commits import Commit
-from headrace.store.record.frontier import Offsets
+from headrace.store.record.frontier import Offsets, merge_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,6 +138,17 @@ class MicroBatch:
         self.position = ends
         self.steps += 1
         self.took = read, time.monotonic() - begun
+
+    @property
+    def listens(self) -> bool:
+        """Whether its reader hears by itself of what comes to the flow's topics. Any thread may ask."""
+        places = {t: set(parts) for t, parts in self._messages.there().items()}
+        return bool(places) and places == {t: set(parts) for t, parts in self.asked.items()}
+
+    @property
+    def there(self) -> Offsets:
+        """The cut that the topics have reached, as far as its reader has heard. Any thread may ask."""
+        return merge_offsets(self.asked, self._messages.there())
 
     def _whole(self, ends: Offsets) -> Offsets:
         """The last cut up to another one that no transaction lies across, as far as these are announced.

@@ -384,6 +384,54 @@ def test_a_micro_batch_is_committed_in_parts_where_it_is_too_large_for_the_fresh
     assert steps.taken == parts
 
 
+def test_what_comes_soon_after_a_micro_batch_is_carried_by_the_same_one_of_sparks(
+    world: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its time: an interval after the one before, or at once where that is over."""
+    steps, made = Steps(monkeypatch), world(max_offsets=LARGEST)
+    flow, gate = made.start(), made.gate
+    gate.holds = False
+    interval = 0.4  # a 25th of ten seconds
+    came = [(0.05, 101), (0.1, 103), (1.0, 104), (1.9, 105), (99.0, 106)]  # seconds after it began
+    times: list[float] = []
+    steps.then = lambda: times.append(round(made.now - NOW, 2))
+
+    def there(messages: Any) -> Any:
+        return {ORDERS: {0: max((end for at, end in came if NOW + at <= made.now), default=100)}}
+
+    def sleep(seconds: float) -> None:
+        made.now += seconds
+
+    monkeypatch.setattr(micro_batch.Messages, "there", there)
+    monkeypatch.setattr(flow_module.time, "sleep", sleep)
+    monkeypatch.setattr(flow_tables.Pace, "interval", lambda self: interval)
+    made.ends = {ORDERS: {0: 100}}
+    flow.process(None, 4)
+    assert [end for end, _ in steps.taken] == [100, 103, 104, 105]
+    assert times == pytest.approx([0.0, 0.4, 1.01, 1.91], abs=0.03)
+    assert made.now == pytest.approx(NOW + 1.91 + flow_module.BUSY_SECONDS, abs=0.05)  # then it is Spark's
+    gate.holds = True  # of a transaction whose beginning was carried, the end does not wait
+    steps.taken.clear(), times.clear()
+    came = [(0.0, 105), (made.now - NOW + 0.05, 106)]
+    begun = made.now - NOW
+    flow.process(None, 4)
+    assert [end for end, _ in steps.taken] == [105, 106]
+    assert times[1] - begun == pytest.approx(0.06, abs=0.02)
+
+
+def test_a_micro_batch_of_sparks_ends_while_messages_go_on_coming(
+    world: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, made = Steps(monkeypatch), world(max_offsets=LARGEST)
+    flow = made.start()
+    monkeypatch.setattr(micro_batch.Messages, "there", lambda _: {ORDERS: {0: int(10 * made.now)}})
+    monkeypatch.setattr(flow_module.time, "sleep", lambda seconds: setattr(made, "now", made.now + seconds))
+    made.ends = {ORDERS: {0: 100}}
+    flow.process(None, 4)
+    assert NOW < made.now <= NOW + flow_module.OPEN_SECONDS + 0.1
+    assert len(steps.taken) > 10
+
+
 def test_a_flow_that_stops_leaves_the_rest_of_a_large_micro_batch(
     world: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
