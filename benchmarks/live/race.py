@@ -240,8 +240,10 @@ class Race:
 
 
 def of_contender(template: ConnectorFile, name: str) -> ConnectorFile:
-    """The connector of one contender: a topic, a slot and a publication of its own."""
-    own = {"topic.prefix": name, "slot.name": f"bench_{name}", "publication.name": f"bench_{name}"}
+    """The connector of one contender: a topic and a slot of its own, and a publication where it makes one."""
+    own = {"topic.prefix": name, "slot.name": f"bench_{name}"}
+    if template.config.get("publication.autocreate.mode") != "disabled":
+        own["publication.name"] = f"bench_{name}"
     return replace(template, name=name, config=template.config | own)
 
 

@@ -145,6 +145,7 @@ def _theirs(bench: Bench, stack: Stack, extent: Extent, other: Contender) -> Sho
         begun = time.time()
         with ConnectClient(stack.settings.connect_rest) as client:
             client.put_connector(connector)
+            client.wait_running(connector.name)
         with ran.marked():
             ran.score.snapshot = max(ran.wait_shown(begun).values()) - begun
             bench.tell(f"{other.name}: all tables after {ran.score.snapshot:.0f} s")

@@ -50,7 +50,7 @@ MARKS = 100
 """Of a topic of marks at least so many are read again: the last one tells how far an idle source is."""
 
 BUSY_SECONDS = 2.0
-"""How long a change of its tables says that a flow is busy, and what comes next is waited for."""
+"""How long a change of its tables says that a flow is busy."""
 
 LOOK_SECONDS = 0.01
 """Pause between two looks at what the reader has heard."""
@@ -383,7 +383,6 @@ class Flow:
         batch = self._micro_batch
         # The end of a transaction whose beginning is there does not wait for the interval.
         due = begun + (0.0 if batch.waits else self._tables.pace.interval())
-        until = min(until, time.monotonic() + BUSY_SECONDS)
         came: float | None = None
         while self._query is not None and batch.listens and (now := time.monotonic()) < until:
             if (there := batch.there) != batch.asked:

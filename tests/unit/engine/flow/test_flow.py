@@ -409,7 +409,7 @@ def test_what_comes_soon_after_a_micro_batch_is_carried_by_the_same_one_of_spark
     flow.process(None, 4)
     assert [end for end, _ in steps.taken] == [100, 103, 104, 105]
     assert times == pytest.approx([0.0, 0.4, 1.01, 1.91], abs=0.03)
-    assert made.now == pytest.approx(NOW + 1.91 + flow_module.BUSY_SECONDS, abs=0.05)  # then it is Spark's
+    assert made.now == pytest.approx(NOW + flow_module.OPEN_SECONDS, abs=0.05)  # then it is Spark's
     gate.holds = True  # of a transaction whose beginning was carried, the end does not wait
     steps.taken.clear(), times.clear()
     came = [(0.0, 105), (made.now - NOW + 0.05, 106)]
