@@ -104,6 +104,10 @@ class Settings(BaseSettings):
         default="1g", description="log that a source keeps for its connector from which `status` warns"
     )
     slot_lag_alarm: Memory = Field(default="8g", description="the same, from which `status` is not well")
+    source_replicas: str = Field(
+        default="",
+        description="standbys that comparisons read in place of their source: `shop=host:port`, …",
+    )
     dead_letters_limit: int = Field(
         default=1_000, ge=0, description="open dead letters of a table beyond which it halts"
     )
@@ -209,6 +213,16 @@ class Settings(BaseSettings):
     def _names_brokers(cls, value: str | None) -> str | None:
         if value is not None and not all(host and port for host, port in _addresses(value)):
             raise ValueError("must read host:port, or several with commas between")
+        return value
+
+    @field_validator("source_replicas")
+    @classmethod
+    def _names_standbys(cls, value: str) -> str:
+        for source, server in _standbys(value).items():
+            [(host, port)] = _addresses(server)
+            if source and host and port:
+                continue
+            raise ValueError("must read source=host:port, or several with commas between")
         return value
 
     @field_validator("connect_url")
@@ -337,6 +351,10 @@ class Settings(BaseSettings):
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {f"HEADRACE_{name.upper()}": "" if v is None else str(v) for name, v in values.items()}
 
+    def source_replica(self, source: str) -> str | None:
+        """Host and port of the standby that comparisons read in place of a source."""
+        return _standbys(self.source_replicas).get(source)
+
     @property
     def source_password(self) -> str:
         """Of the role by which the embedded server is followed."""
@@ -371,6 +389,12 @@ def _addresses(servers: str) -> list[tuple[str, int | None]]:
         host, _, port = server.strip().rpartition(":")
         found.append((host.strip("[]"), int(port) if port.isdecimal() and 0 < int(port) < 65536 else None))
     return found
+
+
+def _standbys(listed: str) -> dict[str, str]:
+    """Host and port, as they are written, by the name of the source."""
+    entries = (entry.partition("=") for entry in listed.split(",") if entry.strip())
+    return {source.strip(): server.strip() for source, _, server in entries}
 
 
 def _explain(error: ValidationError, project: Path) -> str:

@@ -24,7 +24,8 @@ from headrace.settings import Settings
 from headrace.sources.bulk.record import load_record
 from headrace.sources.bulk.staging import stage
 from headrace.sources.connect import ConnectClient
-from headrace.sources.postgres import describe, position
+from headrace.sources.position import position
+from headrace.sources.postgres import describe
 from headrace.spec import load_project
 from headrace.spec.connector import load_connector
 from headrace.spec.model import SourceTable

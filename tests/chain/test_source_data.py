@@ -1,5 +1,7 @@
 """What databases do, and every type of value, through the real connector, equal to the source.
 
+Comparisons read a standby in the source's place.
+
 A file of `tests/scenarios/cdc` is what psql runs before there is a connector and, after `-- then`, while its
 tables are followed.
 """
@@ -10,6 +12,9 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -17,13 +22,15 @@ import pytest
 import type_corpus
 from chain_support import eventually
 from running_shop import ROOT, Shop, grant
+from standby import standby
 from type_corpus import COLUMNS, CORPUS, REFUSED, ROWS, ZONES, insert
 
-from headrace.gateway.client import GatewayClient
+from headrace.gateway.client import GatewayClient, StatementFailed
+from headrace.results import ParityResult
 from headrace.services.programs.postgres import postmaster
-from headrace.services.scratch import scratch_settings
+from headrace.services.scratch import free_ports, scratch_settings
 from headrace.services.stack import Stack
-from headrace.settings import Settings
+from headrace.settings import LOOPBACK, Settings
 from headrace.sources.access import preflight
 from headrace.sources.connect import ConnectClient
 from headrace.sources.dsn import source_dsn
@@ -68,8 +75,18 @@ def unreadable(settings: Settings) -> str:
     return "".join(check.detail for check in preflight.judge(facts) if "may not read" in check.detail)
 
 
+@dataclass
+class Followed(Shop):
+    """
+    Args:
+        replica: URL of its source's standby.
+    """
+
+    replica: str = ""
+
+
 @pytest.fixture(scope="module")
-def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
     """A stg table of each table of the catalogue, of the types and of a rental shop, by a source file."""
     tmp_path = tmp_path_factory.mktemp("followed")
     connector = json.loads((ROOT / "deploy" / "connectors" / "shop.json").read_text())
@@ -78,7 +95,14 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    with scratch_settings(tmp_path, driver_memory="1g", snapshot="connector") as settings:
+    [port] = free_ports(1)
+    replicas = f"shop={LOOPBACK}:{port}"
+    with (
+        scratch_settings(
+            tmp_path, driver_memory="1g", snapshot="connector", source_replicas=replicas
+        ) as settings,
+        ExitStack() as beside,
+    ):
         stack = Stack(settings)
         try:
             stack.up(only=["connect"])
@@ -93,10 +117,11 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             assert '"dvd"."payment_2026_01"' in unreadable(settings)
             grant(settings.postgres_dsn(), settings.connectors / "shop.json")
             assert not unreadable(settings)
+            replica = beside.enter_context(standby(settings, port))
             stack.up(only=["warehouse"])
             stack.register_connectors()
             with GatewayClient(settings) as client:
-                shop = Shop(stack, client, load_project(tmp_path))
+                shop = Followed(stack, client, load_project(tmp_path), replica=replica)
                 captured = {f"stg.{table}" for table in (*tables(), "corpus")}
                 assert captured < {str(name) for name in shop.project.tables}
                 shop.wait_running()
@@ -107,7 +132,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_catalogue_is_followed(followed: Shop) -> None:
+def test_the_catalogue_is_followed(followed: Followed) -> None:
     assert len(FILES) >= 19
     names = [f"stg.{table}" for table in tables()]
     followed.verify(*names)  # what the snapshot has read
@@ -120,7 +145,7 @@ def test_the_catalogue_is_followed(followed: Shop) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_shop_with_domains_partitions_and_triggers_is_followed(followed: Shop) -> None:
+def test_a_shop_with_domains_partitions_and_triggers_is_followed(followed: Followed) -> None:
     """200 changes and ten statements that change tables."""
     names = [str(name) for name in followed.project.tables if name.table.startswith("dvd_")]
     assert len(names) == 9
@@ -131,7 +156,7 @@ def test_a_shop_with_domains_partitions_and_triggers_is_followed(followed: Shop)
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_values_are_those_of_the_source(followed: Shop) -> None:
+def test_values_are_those_of_the_source(followed: Followed) -> None:
     def rows() -> int:
         return followed.status()["stg.corpus"].rows
 
@@ -164,7 +189,7 @@ def test_values_are_those_of_the_source(followed: Shop) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_what_spark_has_not_is_a_dead_letter(followed: Shop) -> None:
+def test_what_spark_has_not_is_a_dead_letter(followed: Followed) -> None:
     with psycopg.connect(followed.dsn, autocommit=True) as source:
         for place, (kind, literal) in enumerate(REFUSED.items()):
             source.execute(f"INSERT INTO corpus (id, {COLUMNS[kind]}) VALUES ({5000 + place}, {literal})")
@@ -187,3 +212,31 @@ def test_what_spark_has_not_is_a_dead_letter(followed: Shop) -> None:
         source.execute("DELETE FROM corpus WHERE id >= 5000")
     followed.client.run("ALTER MATERIALIZED TABLE stg.corpus DROP DEAD LETTERS REASON 'tried'")
     assert followed.status()["stg.corpus"].dead_letters == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_comparison_waits_until_the_standby_has_what_the_table_has(followed: Followed) -> None:
+    verify = "VERIFY stg.cdc_busy"
+    with (
+        psycopg.connect(followed.replica, autocommit=True) as replica,
+        psycopg.connect(followed.dsn, autocommit=True) as source,
+        ThreadPoolExecutor() as pool,
+    ):
+        before = followed.status()["stg.cdc_busy"].version
+        replica.execute("SELECT pg_wal_replay_pause()")
+        source.execute("DELETE FROM cdc_busy")
+        eventually("it is deleted", lambda: followed.status()["stg.cdc_busy"].version > before)
+        result = pool.submit(followed.client.run, verify)
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_last_wal_replay_lsn() >=%'"
+        eventually("the comparison waits", lambda: replica.execute(waits).fetchall()[0][0] > 1)
+        assert not result.done()
+        replica.execute("SELECT pg_wal_replay_resume()")
+        compared = [ParityResult.model_validate(found) for found in result.result().result]
+        assert [r.against for r in compared] == ["batch", "source"] and all(r.equal for r in compared)
+        replica.execute("SELECT pg_promote()")
+        eventually(
+            "it is promoted", lambda: replica.execute("SELECT pg_is_in_recovery()").fetchall() == [(False,)]
+        )
+    with pytest.raises(StatementFailed, match="is no standby"):
+        followed.client.run(verify)

@@ -42,7 +42,7 @@ def warehouse(harness: Callable[..., Harness]) -> Harness:
 
 def verify(warehouse: Harness, sessions: Sessions, progress: Progress) -> list[ParityResult]:
     none = cast("Any", None)  # no table of these reads a topic
-    work = Proof(sessions, warehouse.registry, [], str, none, none, none, "", Path(), "run")
+    work = Proof(sessions, warehouse.registry, [], str, none, none, none, none, "", Path(), "run")
     tables = [warehouse.table(name) for name in NAMES]
     with JobGroup(sessions.batch, progress, sessions.statements):
         return work.verify(tables, None, source=True, progress=progress)

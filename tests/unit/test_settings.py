@@ -59,6 +59,14 @@ def test_a_process_started_with_the_settings_loads_the_same(
     assert Settings.load(tmp_path) == settings
 
 
+def test_standbys_are_named_by_their_sources(tmp_path: Path) -> None:
+    (tmp_path / "headrace.toml").write_text('source_replicas = "shop=a.example:5433, crm=[::1]:5432"\n')
+    settings = Settings.load(tmp_path)
+    assert settings.source_replica("shop") == "a.example:5433"
+    assert settings.source_replica("crm") == "[::1]:5432"
+    assert settings.source_replica("other") is None
+
+
 def test_unknown_setting_names_the_known_one(tmp_path: Path) -> None:
     (tmp_path / "headrace.toml").write_text("kafka_prot = 1\n")
     assert "unknown setting `kafka_prot`; did you mean `kafka_port`" in refusal(tmp_path)
@@ -73,6 +81,8 @@ def test_unknown_setting_names_the_known_one(tmp_path: Path) -> None:
         ('postgres_url = "mysql://u:secret@h/d"', "must read postgresql://user:password@host:port/database"),
         ('kafka_bootstrap_servers = "broker"', "must read host:port"),
         ('kafka_bootstrap_servers = "a:1,b:65536"', "must read host:port"),
+        ('source_replicas = "replica:5432"', "must read source=host:port"),
+        ('source_replicas = "shop=replica"', "must read source=host:port"),
         ('connect_url = "connect:8083"', "must read http://host:port"),
         ('connect_url = "http://u:secret@h:8083"', "without a login"),
         ('connect_group = "a b"', "`connect_group=a b`"),

@@ -12,9 +12,11 @@ from headrace.spec import Connector
 _PLACEHOLDER = re.compile(r"\$\{env:([A-Z0-9_]+)\}")
 
 
-def source_dsn(connector: Connector, environment: Mapping[str, str]) -> str:
+def source_dsn(connector: Connector, environment: Mapping[str, str], server: str | None = None) -> str:
     """The URL that the connector file names, with Kafka Connect's `${env:…}` placeholders resolved.
 
+    Args:
+        server: host and port to take in place of the file's.
     Raises:
         TerminalError: a placeholder has no value, or a property is missing.
     """
@@ -34,5 +36,5 @@ def source_dsn(connector: Connector, environment: Mapping[str, str]) -> str:
         return _PLACEHOLDER.sub(resolve, text)
 
     user, password = quote(value("database.user"), safe=""), quote(value("database.password"), safe="")
-    address = f"{value('database.hostname')}:{value('database.port')}"
+    address = server or f"{value('database.hostname')}:{value('database.port')}"
     return f"postgresql://{user}:{password}@{address}/{quote(value('database.dbname'), safe='')}"

@@ -19,7 +19,8 @@ from headrace.engine.table.table import StgTable
 from headrace.sources.bulk.part import Part
 from headrace.sources.bulk.staging import stage
 from headrace.sources.envelope import TRUNCATE, Event
-from headrace.sources.postgres import Position, Seen, SourceSchema
+from headrace.sources.position import Position, Seen
+from headrace.sources.postgres import SourceSchema
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.frames import local
 from headrace.store.schema import arrow_schema

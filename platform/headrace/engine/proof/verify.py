@@ -34,7 +34,7 @@ from headrace.sources.bulk.part import Part
 from headrace.sources.envelope import sequence
 from headrace.sources.marks import MARKER_TABLE
 from headrace.sources.origin import Origin
-from headrace.sources.postgres import Position, position
+from headrace.sources.position import Position, position
 from headrace.sources.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.partitions.label_range import LabelRange
@@ -82,6 +82,7 @@ class Proof:
     registry: Registry
     flows: list[Flow]
     dsn: Callable[[str], str]
+    replica: Callable[[str], str | None]
     connector: Callable[[str], Connector]
     topics: Topics
     origins: Origins
@@ -174,7 +175,7 @@ class Proof:
                 if not waiting:
                     break
                 try:
-                    with self._cut(flow, waiting) as (at, cut):
+                    with self._cut(flow, waiting, compared=True) as (at, cut):
                         one = partial(self._compare, flow=flow, at=at, cut=cut, labels=labels)
                         known = done + len(found)
                         results = self._each(waiting, one, "its source", progress, known, total)
@@ -221,14 +222,21 @@ class Proof:
         return result
 
     @contextmanager
-    def _cut(self, flow: Flow, tables: Sequence[StgTable]) -> Iterator[tuple[Position, Cut]]:
-        """A position of the source of some tables, and where all tables of the flow stand with it."""
+    def _cut(
+        self, flow: Flow, tables: Sequence[StgTable], *, compared: bool = False
+    ) -> Iterator[tuple[Position, Cut]]:
+        """A position of the source of some tables, and where all tables of the flow stand with it.
+
+        Args:
+            compared: nothing is taken from there: a standby may be read in the source's place.
+        """
         [name] = {t.source.table.source for t in tables}
         captured = [t.source.table for t in flow.tables if is_stg(t) and t.source.table.source == name]
         token = uuid.uuid4().hex
         reached = flow.cuts.expect(token)
         try:
-            with position(self.dsn(name), self.connector(name), {s.schema for s in captured}, token) as at:
+            schemas, replica = {s.schema for s in captured}, self.replica(name) if compared else None
+            with position(self.dsn(name), self.connector(name), schemas, token, replica) as at:
                 yield at, await_cut(flow, reached)
         finally:
             flow.cuts.forget(token)
@@ -279,7 +287,7 @@ class Proof:
 
         def read() -> ParityResult:
             with (
-                self._cut(flow, [table]) as (at, cut),
+                self._cut(flow, [table], compared=True) as (at, cut),
                 self._part(table, where, at, cut) as (expected, among),
             ):
                 return self._compared(table, flow, at, cut, expected, among=among)

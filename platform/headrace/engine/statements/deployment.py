@@ -70,6 +70,11 @@ class Deployment:
         """Connection string of a source by its name."""
         return source_dsn(self.connector(source), self._settings.source_environment())
 
+    def replica(self, source: str) -> str | None:
+        """Connection string of the standby that comparisons read in its place; None where there is none."""
+        server = self._settings.source_replica(source)
+        return server and source_dsn(self.connector(source), self._settings.source_environment(), server)
+
     def message_key(self, table: SourceTable) -> tuple[str, ...]:
         """The key of a table's messages that the connector's file names; () where it names none."""
         return self.connector(table.source).message_key(table.schema, table.table)

@@ -255,6 +255,7 @@ def build(
         registry,
         flows,
         deployment.dsn,
+        deployment.replica,
         deployment.connector,
         topics,
         origins,

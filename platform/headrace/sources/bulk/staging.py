@@ -14,7 +14,8 @@ from headrace.sources.bulk.columns import Inexact
 from headrace.sources.bulk.part import Part
 from headrace.sources.bulk.ranges import ALL_PAGES
 from headrace.sources.bulk.reading import Reader
-from headrace.sources.postgres import Position, SourceSchema
+from headrace.sources.position import Position
+from headrace.sources.postgres import SourceSchema
 
 log = logging.getLogger(__name__)
 

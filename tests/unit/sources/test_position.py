@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.sources.postgres import Seen
+from headrace.sources.position import Seen
 
 CYCLE = 2**32
 
