@@ -90,7 +90,10 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
     """A stg table of each table of the catalogue, of the types and of a rental shop, by a source file."""
     tmp_path = tmp_path_factory.mktemp("followed")
     connector = json.loads((ROOT / "deploy" / "connectors" / "shop.json").read_text())
-    connector["config"]["table.include.list"] = r"public\.(cdc_.*|corpus),dvd\..*"
+    connector["config"] |= {
+        "table.include.list": r"public\.(cdc_.*|corpus),dvd\..*",
+        "message.key.columns": "public.cdc_named_key:region,number",
+    }
     files = {"deploy/connectors/shop.json": json.dumps(connector), "layers/stg/shop.source.yml": RULES}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +136,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_catalogue_is_followed(followed: Followed) -> None:
-    assert len(FILES) >= 19
+    assert len(FILES) >= 21
     names = [f"stg.{table}" for table in tables()]
     followed.verify(*names)  # what the snapshot has read
     for file in FILES:

@@ -17,6 +17,7 @@ from running_shop import Shop, grant, own_shop
 from headrace.gateway.client import StatementFailed
 from headrace.results import ApplyResult, ParityResult, ResyncResult
 from headrace.services.programs.postgres import data_directory
+from headrace.settings import SOURCE_ROLE
 from headrace.sources.bulk.slot import drop_slot
 from headrace.sources.connect import ConnectClient
 from headrace.spec import load_project
@@ -112,6 +113,22 @@ def test_a_table_that_left_the_publication_says_by_which_sql_it_is_back(shop: Sh
         shop.client.run(f"ALTER MATERIALIZED TABLE {WORDS} RESYNC")
         assert shop.status()[WORDS].state == "RUNNING"
     shop.verify(WORDS, *READERS)
+
+
+@pytest.mark.long
+def test_without_its_privilege_a_table_is_followed_and_not_compared(shop: Shop) -> None:
+    shop.wait_caught_up()
+    with kept(shop) as source:
+        source.execute(f"REVOKE SELECT ON page_words FROM {SOURCE_ROLE}")
+        try:
+            source.execute("UPDATE page_words SET word = 'revoked' WHERE word_id % 5 = 0")
+            shop.wait_caught_up()
+            with pytest.raises(StatementFailed, match=r"denied for table page_words.*headrace doctor"):
+                shop.client.run(f"VERIFY {WORDS}")
+            assert shop.status()[WORDS].state == "RUNNING"
+        finally:
+            source.execute(f"GRANT SELECT ON page_words TO {SOURCE_ROLE}")
+        shop.verify(WORDS, *READERS)
 
 
 @pytest.mark.long

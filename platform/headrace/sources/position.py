@@ -150,7 +150,8 @@ def position(
             committed when this was called. Which later transactions it has it does not say: all of them count
             as unseen, and have their images of the stream, which are those rows or newer ones.
     Raises:
-        TerminalError: the source has no way to mark a position, or the replica is no standby.
+        TerminalError: the source has no way to mark a position, its role may not read a table, or the
+            replica is no standby.
         TransientError: a server does not answer, or the standby stays behind.
     """
     with connect(dsn) as marking, connect(replica or dsn) as reading:
@@ -167,6 +168,12 @@ def position(
         at = int(str(lsn)), int(str(floor))
         try:
             yield Position(token, *at, replica or dsn, str(snapshot), seen, reading)
+        except psycopg.errors.InsufficientPrivilege as error:
+            says = str(error).splitlines()[0]
+            raise TerminalError(
+                f"`{reading.info.user}` cannot read the source `{connector.name}`: {says}. Next: "
+                f"`headrace doctor` says which GRANT helps"
+            ) from error
         except psycopg.errors.SerializationFailure as error:
             raise TransientError(
                 f"the standby of `{connector.name}` ended the comparison's snapshot: {error}. Next: set "

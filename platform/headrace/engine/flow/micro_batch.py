@@ -139,16 +139,14 @@ class MicroBatch:
         self.steps += 1
         self.took = read, time.monotonic() - begun
 
-    @property
-    def listens(self) -> bool:
-        """Whether its reader hears by itself of what comes to the flow's topics. Any thread may ask."""
-        places = {t: set(parts) for t, parts in self._messages.there().items()}
-        return bool(places) and places == {t: set(parts) for t, parts in self.asked.items()}
-
-    @property
-    def there(self) -> Offsets:
-        """The cut that the topics have reached, as far as its reader has heard. Any thread may ask."""
-        return merge_offsets(self.asked, self._messages.there())
+    def heard(self) -> Offsets | None:
+        """The cut that the topics have reached, as far as its reader has heard; None where it has read other
+        topics since. Any thread may ask."""
+        asked, there = self.asked, self._messages.there()
+        places = {topic: parts.keys() for topic, parts in there.items()}
+        if not there or places != {topic: parts.keys() for topic, parts in asked.items()}:
+            return None
+        return merge_offsets(asked, there)
 
     def _whole(self, ends: Offsets) -> Offsets:
         """The last cut up to another one that no transaction lies across, as far as these are announced.
