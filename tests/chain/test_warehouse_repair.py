@@ -12,6 +12,7 @@ from chain_support import eventually
 from deltalake import DeltaTable, write_deltalake
 from running_shop import Shop
 
+from headrace.errors import HeadraceError
 from headrace.gateway.client import StatementFailed
 from headrace.results import CascadeResult, ParityResult, ResyncResult
 from headrace.store.schema import BACKFILL, ORIGIN
@@ -104,6 +105,31 @@ def test_what_another_engine_damaged_is_repaired_under_load(shop: Shop, old_hour
         assert NO_HOUR in repaired.repaired.partitions
         assert set(repaired.repaired.partitions) <= {NO_HOUR, hour}
     shop.verify("dws.gmv_hour")
+
+
+def test_a_backfill_of_a_range_that_was_killed_is_whole_when_it_is_done_again(
+    shop: Shop, old_hours: list[str]
+) -> None:
+    """Between its corrections, which are in the changelog by then, and the snapshot's new partitions."""
+    for hour in old_hours[:2]:
+        assert damage(shop, "dws.gmv_hour", ("logdate", hour), "orders", 55_555) == 1
+    statement = (
+        "ALTER MATERIALIZED TABLE dws.gmv_hour REFRESH PARTITION "
+        f"(logdate BETWEEN '{old_hours[0]}' AND '{old_hours[-1]}')"
+    )
+    with shop.load(seed=54):
+        pid = shop.pid
+        assert pid is not None
+        shop.arm("backfill.corrected=kill")
+        with pytest.raises(HeadraceError):
+            shop.client.run(statement)
+        shop.wait_replaced(pid)
+        shop.wait_answers()
+        shop.wait_running()
+        assert set(shop.client.run(statement).result["partitions"]) == set(old_hours)
+    shop.wait_caught_up()
+    shop.verify("dws.gmv_hour", "dws.gmv_day")
+    shop.check_changelogs()
 
 
 def test_a_stg_table_is_repaired_from_its_source(shop: Shop) -> None:

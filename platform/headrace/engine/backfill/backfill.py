@@ -25,6 +25,7 @@ from headrace.engine.compaction.compaction import compact
 from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.rows.diff import count_kinds
+from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.immutable import nothing_left, refuse
@@ -141,6 +142,7 @@ def backfill(
             rows = held.select(*table.store.schema.key).distinct().count() if count else 0
         progress.report(f"{table.name}: {count} correcting rows")
         counts = work.commit(changes, count, work.miscounted(rows) if count else 0)
+    failpoint("backfill.corrected")
     if among is None:
         progress.report(f"{table.name}: overwriting the partitions")
         partitions, rows = overwrite(spark, table, labels, run_id=run_id)
