@@ -368,7 +368,7 @@ class Flow:
                 if self._query is None and batch_id > 0:
                     return False  # stopping; the tables' frontiers say where to go on
                 cut = offsets.towards(batch.asked, ends, self.batch_size.size)
-                batch.step(cut, batch_id, whole=whole and cut == ends)
+                batch.step(cut, whole=whole and cut == ends)
                 self._unsettled = None
             if cut == ends:
                 break

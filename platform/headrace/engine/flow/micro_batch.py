@@ -117,8 +117,13 @@ class MicroBatch:
         self._messages.close()
         self._boundaries.close()
 
-    def step(self, ends: Offsets, batch_id: int, *, whole: bool) -> None:
-        """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began."""
+    def step(self, ends: Offsets, *, whole: bool) -> None:
+        """Commit what the topics have up to `ends`; `whole`: that was all when the micro-batch began.
+
+        What is committed has the number of the step among those of the run: one of Spark's micro-batches has
+        several, and Spark counts anew after each start of the flow.
+        """
+        batch_id = self.steps
         begun, read = time.monotonic(), offsets.size(self.read_to, ends)
         self._look_at_columns(ends)
         self.asked = ends
@@ -180,7 +185,7 @@ class MicroBatch:
     def admit_late(self) -> None:
         """Apply what the gate lost patience with."""
         if self.asked != self.read_to:
-            self.step(self.asked, -1, whole=False)
+            self.step(self.asked, whole=False)
             return
         events, ends = self.gate.admit([], self.read_to)
         if events:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.sources.bulk.columns import CopiedColumn, Inexact, conform, copied, select_list
 from headrace.sources.bulk.ranges import PageRange
 from headrace.sources.postgres import SourceSchema
 
 BATCH_BYTES = 8 << 20
 """Bytes of one batch of rows, about."""
+
+_NO_PRIVILEGE, _OTHERS = "42501", ("42703", "42P01")
+"""SQLSTATEs: not permitted; no such column, no such table."""
 
 
 class Reader:
@@ -71,6 +75,8 @@ class Reader:
             where: a condition that they meet.
         Raises:
             Inexact: a value that cannot be given exactly.
+            TerminalError: the role may not read the table.
+            TransientError: they cannot be read now.
         """
         query = copy_query(schema, pages) + (f" AND {where}" if where else "")
         query += "" if limit is None else f" LIMIT {limit}"
@@ -109,7 +115,15 @@ def _failure(schema: SourceSchema, error: Any) -> Exception:
     text = str(error).strip()
     if "overflow" in text.lower() or "outside" in text.lower() or "larger than" in text.lower():
         return Inexact(f"`{schema.table}`: a value that Arrow cannot hold: {text}")
-    return TransientError(f"`{schema.table}` cannot be read: {text}. Next: `headrace up` starts again")
+    state, line = getattr(error, "sqlstate", None), re.search(r"ERROR:\s*(.+)", text)
+    says = f"`{schema.table}` cannot be read: {line[1] if line else text}"
+    if state == _NO_PRIVILEGE:
+        return TerminalError(f"{says}. Next: `headrace doctor` says which GRANT helps")
+    if state in _OTHERS:
+        return TransientError(
+            f"{says}. Next: its columns have changed; again, once `headrace status` shows it"
+        )
+    return TransientError(f"{says}. Next: `headrace up` starts again")
 
 
 def _name(schema: SourceSchema) -> str:

@@ -29,7 +29,7 @@ def stage(
         arrow: names and types of the source columns.
         part: which rows; None: all of them.
     Raises:
-        TransientError: the source does not let them be read.
+        TerminalError, TransientError: the source does not let them be read.
     """
     conditions = [""] if part is None else list(part.conditions(position.connection))
     try:

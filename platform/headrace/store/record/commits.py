@@ -44,7 +44,7 @@ class Commit:
         template: hash of the table's definition.
         run_id: one run of the writing process.
         generation: counts resyncs; sequences of a later one win.
-        batch: micro-batch id of the flow, -1 elsewhere.
+        batch: number of the flow's step in its run, -1 elsewhere.
         origin: what `offsets` and `high` count in, stg only; see `sources.origin.Origin`.
         high: highest source sequence ever applied (stg only).
         truncated: that of the source's last TRUNCATE, which what is older comes too late for; "" for none.
