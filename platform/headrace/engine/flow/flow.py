@@ -52,8 +52,9 @@ MARKS = 100
 BUSY_SECONDS = 2.0
 """How long a change of its tables says that a flow is busy."""
 
-LOOK_SECONDS = 0.01
-"""Pause between two looks at what the reader has heard, at least."""
+LOOK_SECONDS, QUIET_LOOK_SECONDS = 0.01, 0.05
+"""Pause between two looks at what the reader has heard, at least: of a busy flow, and of one that rests, of
+which there may be many: heartbeats come to all."""
 
 LOOK_SECONDS_EACH = 50e-6
 """The same for each partition: a look at one takes a few microseconds."""
@@ -394,7 +395,8 @@ class Flow:
                 came = now if came is None else came
                 if now >= max(due, came + LOOK_SECONDS):  # messages of a transaction come together
                     return heard
-            time.sleep(max(LOOK_SECONDS, LOOK_SECONDS_EACH * sum(map(len, heard.values()))))
+            least = LOOK_SECONDS if self.busy else QUIET_LOOK_SECONDS
+            time.sleep(max(least, LOOK_SECONDS_EACH * sum(map(len, heard.values()))))
         return None
 
 

@@ -361,6 +361,7 @@ class Steps:
     def __call__(self, batch: MicroBatch, ends: Any, *, whole: bool) -> None:
         self.taken.append((ends[ORDERS][0], whole))
         batch.read_to = batch.asked = ends
+        batch.changed_at = flow_module.time.monotonic()
         self.then()
 
 
