@@ -314,7 +314,10 @@ def test_after_connect_has_lost_its_topics_the_source_is_read_again(stg_alone: S
 
 
 def see_a_stopped_connector(shop: Shop) -> None:
-    """Its tables are late and its source keeps log for it: `status` says so, and what it says to do helps."""
+    """Its tables are late and its source keeps log for it: `status` says so, and what it says to do helps.
+
+    Backfills wait meanwhile.
+    """
 
     def alarms(*texts: str) -> bool:
         found = shop.status()["stg.users"].alarms
@@ -322,6 +325,8 @@ def see_a_stopped_connector(shop: Shop) -> None:
         return True
 
     eventually("all is well", alarms)
+    cities = "FRESHNESS = INTERVAL '10' SECOND AS SELECT city, count(*) AS n FROM stg.users GROUP BY city"
+    shop.client.run(f"CREATE MATERIALIZED TABLE dws.cities (PRIMARY KEY (city)) {cities}")
     with ConnectClient(shop.settings.connect_rest) as connect, psycopg.connect(shop.dsn) as source:
         connect.stop("shop")
         eventually("it is seen", lambda: alarms("connector `shop` is STOPPED"))
@@ -330,8 +335,13 @@ def see_a_stopped_connector(shop: Shop) -> None:
         eventually(
             "so is the log", lambda: alarms("is STOPPED", "MiB of log that its connector has not confirmed")
         )
+    backfill = shop.client.submit("ALTER MATERIALIZED TABLE dws.cities REFRESH")
+    waits = "dws.cities waits: the database of `shop` keeps"
+    eventually("a backfill waits", lambda: shop.client.get(backfill.id).message.startswith(waits))
     shop.stack.register_connectors()  # as `headrace up` does
     eventually("all is well again", alarms)
+    assert shop.client.wait(backfill.id).state == "SUCCEEDED"
+    shop.client.run("DROP MATERIALIZED TABLE dws.cities")
 
 
 @pytest.mark.long

@@ -22,8 +22,14 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Alert:
+    """
+    Args:
+        fills: it is about log that fills the source's disk, or costs its slot.
+    """
+
     level: Level
     text: str
+    fills: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,12 @@ def _of_slot(source: str, slot: Slot, limits: Limits) -> list[Alert]:
     )
     if slot.left is not None and slot.left * LEAST_LEFT < slot.left + slot.behind:
         text = f"{said}, and drops its slot after {_size(max(0, slot.left))} more: tables would need a resync"
-        return [Alert(Level.ALARM, f"{text}. Next: let the connector run, or raise max_slot_wal_keep_size")]
+        text += ". Next: let the connector run, or raise max_slot_wal_keep_size"
+        return [Alert(Level.ALARM, text, fills=True)]
     for bound, level in ((limits.alarm, Level.ALARM), (limits.warning, Level.WARNING)):
         if slot.behind >= bound:
-            return [Alert(level, f"{said}. Next: let the connector run before the disk is full")]
+            text = f"{said}. Next: let the connector run before the disk is full"
+            return [Alert(level, text, fills=level is Level.ALARM)]
     return []
 
 

@@ -66,6 +66,17 @@ def test_alerts(facts: Facts, says: list[str]) -> None:
         assert text.startswith(begins), text
 
 
+@pytest.mark.parametrize(
+    ("slot", "fills"),
+    [(Slot(7 << 20, 1 << 20), True), (Slot(8 << 30, None), True), (Slot(3 << 30, None), False)],
+)
+def test_a_disk_fills_from_the_alarm_on(slot: Slot, fills: bool) -> None:
+    [alert] = judge("shop", Facts(True, slot, RUNS), LIMITS)
+    assert alert.fills is fills
+    [other] = judge("shop", Facts(True, Slot(0, None), FAILED), LIMITS)
+    assert not other.fills
+
+
 def test_what_is_left_to_a_slot_is_said() -> None:
     [alert] = judge("shop", Facts(True, Slot(7 << 20, 1 << 20), RUNS), LIMITS)
     assert alert.level is Level.ALARM

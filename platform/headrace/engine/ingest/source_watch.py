@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,11 @@ class SourceWatch:
     def alerts(self, source: str) -> list[Alert]:
         """Alarms first."""
         return self._found.get(source, [])
+
+    def filling(self) -> str | None:
+        """The first alarm about a source whose disk fills with log that its connector has not read."""
+        alerts = itertools.chain.from_iterable(list(self._found.values()))
+        return next((alert.text for alert in alerts if alert.fills), None)
 
     def _connectors(self, names: list[str]) -> dict[str, ConnectorStatus]:
         """None of them where Connect does not answer."""

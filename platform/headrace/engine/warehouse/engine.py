@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,6 +57,10 @@ WATCH_SECONDS = 0.5
 
 CAPTURED_SECONDS = 5.0
 """Between two looks at which tables a source captures."""
+
+
+ASKED = 1.0
+"""Seconds between two looks at what a backfill waits for."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,14 @@ class Engine:
         self.supervisor.resume(self.flow(table.name), table)
 
     def refresh(self, table: Table, labels: LabelRange | None, progress: Progress) -> RefreshResult:
-        """Recompute a range of the table; all of it is what a table lacked that could not go on."""
+        """Recompute a range of the table; all of it is what a table lacked that could not go on.
+
+        Of a derived one not while a source's disk fills: until its connector has caught up, that has the
+        machine.
+        """
+        while not is_stg(table) and (why := self.supervisor.sources.filling()) is not None:
+            progress.report(f"{table.name} waits: {why}")
+            time.sleep(ASKED)
         result = self.recomputing.recompute(table, labels, progress)
         if labels is None and self.catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
             self.resume(table)
