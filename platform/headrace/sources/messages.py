@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pyarrow as pa
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -21,9 +21,6 @@ from headrace.store.record.frontier import Offsets
 TIMEOUT_SECONDS = 60.0
 CHECK_EVERY, CHECK_SECONDS = 2.0, 2.0
 """Pause before the broker is asked whether it has what is waited for; how long it may take to say."""
-
-METADATA_SECONDS = 10.0
-"""How long the broker may take to say which of them leads a partition."""
 
 AHEAD_KBYTES = 8_192
 """Bytes of each partition that the client holds before they are asked for."""
@@ -131,11 +128,13 @@ class Messages:
             )
 
     def _assign(self, begin: dict[Place, int]) -> None:
-        try:
-            # The client itself asks for a new topic's leader at its next full second.
+        # The client itself asks for a new topic's leader at its next full second. A broker that does not
+        # answer now is waited for by whoever reads.
+        with suppress(KafkaException):
             for topic in {topic for topic, _ in begin} - self._known:
-                self._consumer.list_topics(topic, timeout=METADATA_SECONDS)
+                self._consumer.list_topics(topic, timeout=CHECK_SECONDS)
                 self._known.add(topic)
+        try:
             self._consumer.assign([TopicPartition(t, p, offset) for (t, p), offset in begin.items()])
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
