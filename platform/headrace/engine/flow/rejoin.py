@@ -55,6 +55,7 @@ class CatchUp:
             table.store.open()
             table.run.covered = {}
         if is_stg(table):
+            self._topics.ensure([table.topic])  # one that was deleted is another one then
             if (why := self._origins.look([table]).get(table.name)) is not None:
                 raise lost_input(table, why)
             while offsets.size(self._start(table), self._end(flow, table)) > table.limits.small:
