@@ -8,8 +8,8 @@ from benchmarks.data.orders import Orders
 from benchmarks.in_process import feed
 from benchmarks.in_process.warehouse import Warehouse, open_warehouse
 from benchmarks.runner import Bench, project_files
-from headrace.sources.postgres import SourceSchema
-from headrace.sources.types import column
+from headrace.sources.postgres.types import column
+from headrace.sources.schema import SourceSchema
 from headrace.spec.model import SourceTable
 from headrace.store.schema import INSERT
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.errors import TerminalError
-from headrace.sources.postgres import SourceSchema
-from headrace.sources.types import column
+from headrace.sources.postgres.types import column
+from headrace.sources.schema import SourceSchema
 from headrace.spec.model import SourceTable
 
 KEYS = {

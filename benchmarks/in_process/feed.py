@@ -15,7 +15,7 @@ from benchmarks.in_process.warehouse import RUN
 from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, Table
-from headrace.sources.envelope import sequence
+from headrace.sources.stream.envelope import sequence
 from headrace.store.live.key_joins import KeySet, tuples
 from headrace.store.record.commits import Commit
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, arrow_schema, conform

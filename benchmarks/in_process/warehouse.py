@@ -13,7 +13,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.assemble import assemble
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import SpecError
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.schema import SourceSchema
 from headrace.spec import Project, load_project
 from headrace.spec.model import SourceTable, TableName
 

@@ -31,7 +31,7 @@ from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.registration import create_topics
-from headrace.sources.topics import Topics
+from headrace.sources.stream.topics import Topics
 
 LARGER = 10
 """Times the rows of the chain that the first load has."""

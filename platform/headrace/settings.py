@@ -364,22 +364,34 @@ class Settings(BaseSettings):
     def _owner_password(self) -> str:
         return self.postgres_password.read_text().strip() if self.postgres_password.is_file() else ""
 
+    @staticmethod
+    def own_source_variables() -> dict[str, str]:
+        """Variables of the environment that connector files may name."""
+        return {k: v for k, v in os.environ.items() if k.startswith("HEADRACE_SOURCE_") and k != _REPLICAS}
+
     def source_environment(self) -> dict[str, str]:
         """What the `${env:…}` placeholders of connector files resolve to.
 
-        The embedded server is followed by a role that owns nothing, an external one by that of its URL.
+        The embedded server is followed by a role that owns nothing, an external one by that of its URL. Other
+        variables that begin with HEADRACE_SOURCE_ are the user's, for sources of his own.
         """
         url = urlsplit(self.postgres_dsn())
         user, password = url.username or "", url.password or ""
         if self.postgres_url is None:
             user, password = SOURCE_ROLE, self.source_password
-        return {
+        return self.own_source_variables() | {
             "HEADRACE_SOURCE_HOST": url.hostname or LOOPBACK,
             "HEADRACE_SOURCE_PORT": str(url.port or 5432),
             "HEADRACE_SOURCE_USER": unquote(user),
             "HEADRACE_SOURCE_PASSWORD": unquote(password),
             "HEADRACE_SOURCE_DATABASE": unquote(url.path.lstrip("/")),
+            # Where connectors of MySQL's kind keep the history of their tables' columns.
+            "HEADRACE_SOURCE_KAFKA": self.kafka_bootstrap,
         }
+
+
+_REPLICAS = "HEADRACE_SOURCE_REPLICAS"
+"""A setting, and no variable of a connector file."""
 
 
 def _addresses(servers: str) -> list[tuple[str, int | None]]:

@@ -31,7 +31,7 @@ from headrace.services.programs.program import Program
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import SOURCE_ROLE, Settings
-from headrace.sources.access.role import look, role_sql
+from headrace.sources.postgres.access.role import look, role_sql
 from headrace.spec import Project, load_project
 from headrace.spec.connector import load_connector
 from headrace.store.delta.retained import Retained
@@ -206,7 +206,10 @@ class Shop:
 
     def check_changelogs(self) -> None:
         for name in self.project.tables:
-            check_changelog(self.path(str(name), "changelog"), self.primary_key(str(name)))
+            self.check_changelog(str(name))
+
+    def check_changelog(self, table: str) -> None:
+        check_changelog(self.path(table, "changelog"), self.primary_key(table))
 
     def check_lock_order(self) -> None:
         """No thread of any server that has run here took locks out of order."""

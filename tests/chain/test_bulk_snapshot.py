@@ -21,11 +21,11 @@ from headrace.gateway.client import GatewayClient
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
-from headrace.sources.bulk.record import load_record
-from headrace.sources.bulk.staging import stage
 from headrace.sources.connect import ConnectClient
-from headrace.sources.position import position
-from headrace.sources.postgres import describe
+from headrace.sources.postgres.bulk.record import load_record
+from headrace.sources.postgres.bulk.staging import stage
+from headrace.sources.postgres.position import position
+from headrace.sources.postgres.tables import describe
 from headrace.spec import load_project
 from headrace.spec.connector import load_connector
 from headrace.spec.model import SourceTable

@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 from headrace.engine.ingest.boundary import Boundaries
 from headrace.errors import TransientError
 from headrace.services.stack import Stack
-from headrace.sources import messages as module
-from headrace.sources.messages import Messages
-from headrace.sources.topics import Topics
-from headrace.sources.transactions import Last
+from headrace.sources.stream import messages as module
+from headrace.sources.stream.messages import Messages
+from headrace.sources.stream.topics import Topics
+from headrace.sources.stream.transactions import Last
 from headrace.store.record.frontier import Offsets
 
 

@@ -12,8 +12,8 @@ from running_shop import Shop, grant
 from test_surfaces import command
 
 from headrace.gateway.client import StatementFailed
-from headrace.sources.bulk.slot import drop_slot
 from headrace.sources.connect import ConnectClient
+from headrace.sources.postgres.bulk.slot import drop_slot
 from headrace.spec import load_project
 
 CLIENTS, CALLS, SOLD = "stg.clients", "stg.phone_calls", "dwd.sold_to_clients"

@@ -31,9 +31,9 @@ from headrace.services.programs.postgres import postmaster
 from headrace.services.scratch import free_ports, scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import LOOPBACK, Settings
-from headrace.sources.access import preflight
 from headrace.sources.connect import ConnectClient
 from headrace.sources.dsn import source_dsn
+from headrace.sources.postgres.access import preflight
 from headrace.spec import load_project
 from headrace.spec.connector import load_connector
 

@@ -18,8 +18,8 @@ from headrace.gateway.client import StatementFailed
 from headrace.results import ApplyResult, ParityResult, ResyncResult
 from headrace.services.programs.postgres import data_directory
 from headrace.settings import SOURCE_ROLE
-from headrace.sources.bulk.slot import drop_slot
 from headrace.sources.connect import ConnectClient
+from headrace.sources.postgres.bulk.slot import drop_slot
 from headrace.spec import load_project
 
 WORDS, READERS = "stg.page_words", ("dwd.partition_word_count", "dws.partition_word_count")

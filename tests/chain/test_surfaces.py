@@ -15,7 +15,7 @@ from running_shop import Shop
 
 from headrace.results import ConstraintResult
 from headrace.settings import SOURCE_ROLE
-from headrace.sources.access import preflight
+from headrace.sources.postgres.access import preflight
 from headrace.spec import load_project
 
 HOURS = "dws.gmv_hour"

@@ -12,7 +12,7 @@ from headrace.engine.statements import assemble as product
 from headrace.engine.table.limits import Limits
 from headrace.engine.table.run import TableRun
 from headrace.engine.table.table import Registry
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.schema import SourceSchema
 from headrace.spec import Project
 from headrace.spec.model import SourceTable
 from headrace.store.tables import StoredTable

@@ -10,8 +10,8 @@ from harness import Harness
 
 from headrace.engine.ingest.spark import Loaded, ingest_frame
 from headrace.engine.table.table import Table
-from headrace.sources.envelope import Event
-from headrace.sources.messages import RAW
+from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.messages import RAW
 from headrace.store.frames import local
 from headrace.store.record.frontier import Offsets
 

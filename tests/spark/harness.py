@@ -25,10 +25,10 @@ from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Delta, Table
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
-from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.envelope import Event
-from headrace.sources.postgres import SourceSchema
-from headrace.sources.types import column
+from headrace.sources.postgres.types import column
+from headrace.sources.schema import SourceSchema
+from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.envelope import Event
 from headrace.spec import load_project
 from headrace.spec.model import SourceTable, TableName
 from headrace.spec.partitions.label_range import LabelRange

@@ -19,7 +19,7 @@ import yaml
 from harness import Captured, Harness, Row, Source, partitioned_by
 
 from headrace.engine.compaction.compaction import compact
-from headrace.sources.envelope import Event
+from headrace.sources.stream.envelope import Event
 
 PARTITIONS = 3
 """Of each source table's topic."""

@@ -22,8 +22,8 @@ from harness import Captured, Harness, Source
 
 from headrace.engine.compaction.compaction import compact
 from headrace.engine.ingest.gate import Gate
-from headrace.sources.envelope import Event
-from headrace.sources.transactions import Transactions
+from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.transactions import Transactions
 from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION
 
 TRANSFERS = int(os.environ.get("HEADRACE_BANK_TRANSFERS", "200"))

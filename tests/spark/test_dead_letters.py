@@ -18,8 +18,8 @@ from headrace.engine.spark.prepared import Queries
 from headrace.engine.statements.dead_letters import Settlement
 from headrace.engine.table.table import StgTable
 from headrace.errors import TerminalError, UnknownName
-from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.envelope import Event
+from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.envelope import Event
 from headrace.store.schema import KIND
 
 ORDERS, TOPIC = "stg.orders", "shop.public.orders"

@@ -21,8 +21,9 @@ from headrace.engine.ingest.spark import Loaded
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table
 from headrace.errors import NeedsResync, SpecError
-from headrace.sources.envelope import Event, fault_sql
-from headrace.sources.types import column, unsent_column, unsent_sql
+from headrace.sources.columns import unsent_column, unsent_sql
+from headrace.sources.postgres.types import column
+from headrace.sources.stream.envelope import Event, fault_sql
 from headrace.store.frames import local
 from headrace.store.schema import SEQUENCE
 

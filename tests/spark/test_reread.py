@@ -12,7 +12,7 @@ from harness import Harness
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.backfill.reread import Reread
 from headrace.progress import Progress
-from headrace.sources.envelope import Event, sequence
+from headrace.sources.stream.envelope import Event, sequence
 from headrace.store.frames import local
 from headrace.store.schema import KIND, VERSION
 

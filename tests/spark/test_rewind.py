@@ -21,7 +21,7 @@ from headrace.errors import TransientError
 from headrace.planner.policy.rewind import RewindRefused
 from headrace.progress import Progress
 from headrace.results import RewindResult
-from headrace.sources.envelope import Event, sequence
+from headrace.sources.stream.envelope import Event, sequence
 from headrace.spec.model import TableName
 from headrace.store.schema import SEQUENCE
 

@@ -15,8 +15,8 @@ from headrace.engine.ingest.ingest import ingest_events
 from headrace.engine.ingest.spark import topic_rows
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.table.table import Table
-from headrace.sources.envelope import Event
-from headrace.sources.messages import RAW
+from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.messages import RAW
 from headrace.store.frames import local
 from headrace.store.schema import DELETE, INSERT, KIND
 

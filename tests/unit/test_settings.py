@@ -119,6 +119,7 @@ def test_an_external_server_is_used_as_given(tmp_path: Path, monkeypatch: pytest
         "HEADRACE_SOURCE_USER": "ann",
         "HEADRACE_SOURCE_PASSWORD": "p@ss",
         "HEADRACE_SOURCE_DATABASE": "sales",
+        "HEADRACE_SOURCE_KAFKA": settings.kafka_bootstrap,
     }
 
 

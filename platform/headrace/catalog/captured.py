@@ -13,7 +13,7 @@ from headrace.catalog.schema import captured_table as c
 from headrace.spec.model import SourceTable
 
 if TYPE_CHECKING:
-    from headrace.sources.postgres import SourceSchema
+    from headrace.sources.schema import SourceSchema
 
 
 class CapturedTables:
@@ -25,7 +25,7 @@ class CapturedTables:
     def known(self, tables: Iterable[SourceTable]) -> dict[SourceTable, SourceSchema]:
         """Of these tables, those that were ever noted."""
         # PostgreSQL's client comes with it, which most commands do not need.
-        from headrace.sources.postgres import SourceSchema
+        from headrace.sources.schema import SourceSchema
 
         named = {str(table): table for table in tables}
         with reading(self._engine) as connection:

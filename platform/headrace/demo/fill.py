@@ -9,7 +9,7 @@ from pathlib import Path
 from headrace.demo.shop import create_shop
 from headrace.errors import HeadraceError
 from headrace.settings import SOURCE_ROLE, Settings
-from headrace.sources.access.role import make_role
+from headrace.sources.postgres.access.role import make_role
 
 
 def main() -> int:

@@ -42,7 +42,7 @@ def _warehouse(settings: Settings) -> Program:
         name="warehouse",
         command=command,
         directory=str(settings.project),
-        environment=settings.environment(),
+        environment=settings.environment() | settings.own_source_variables(),
         stop_seconds=60,
     )
 

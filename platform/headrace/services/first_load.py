@@ -10,12 +10,12 @@ from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.gateway.client import GatewayClient
 from headrace.results import LoadResult, Statement
 from headrace.settings import Settings
-from headrace.sources.bulk.choice import Choice, choose, slot_name
-from headrace.sources.bulk.facts import read_facts
-from headrace.sources.bulk.record import LoadRecord, load_record
-from headrace.sources.bulk.slot import slot_exists
 from headrace.sources.connect import ConnectorFile
-from headrace.sources.dsn import source_dsn
+from headrace.sources.dsn import source_dsn, source_scheme
+from headrace.sources.postgres.bulk.choice import Choice, choose, slot_name
+from headrace.sources.postgres.bulk.facts import read_facts
+from headrace.sources.postgres.bulk.record import LoadRecord, load_record
+from headrace.sources.postgres.bulk.slot import slot_exists
 from headrace.spec import load_project
 
 START_SECONDS = 120.0
@@ -74,8 +74,10 @@ class FirstLoad:
             return choose("connector", file.config, (), bulk_rows=0, slot_exists=False)
         project = load_project(self.settings.project)
         connector = project.connectors.get(file.name)
-        if connector is None or file.config.get("connector.class", "").rpartition(".")[2] != _CLASS:
-            return Choice(False, "it is no PostgreSQL source of this project")
+        if connector is None:
+            return Choice(False, "it is no source of this project")
+        if source_scheme(connector) != "postgresql":
+            return Choice(False, "bulk snapshots are of PostgreSQL only")
         dsn = source_dsn(connector, self.settings.source_environment())
         tables = [t for t in project.sources() if t.source == file.name]
         return choose(
@@ -112,6 +114,3 @@ def wait_for_tables(client: GatewayClient) -> None:
         if time.monotonic() > deadline:
             raise TransientError(f"its tables do not start: {waiting[0].last_error}")
         time.sleep(0.2)
-
-
-_CLASS = "PostgresConnector"

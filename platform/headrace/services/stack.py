@@ -127,7 +127,7 @@ class Stack:
         from headrace.sources.registration import register_all
 
         report = on_progress or (lambda name, message: None)
-        self._refuse_unpublished(only)
+        self._refuse_unready(only)
         load = FirstLoad(
             self.settings,
             start=lambda: self.up(only=["warehouse"], on_progress=report),
@@ -137,9 +137,9 @@ class Stack:
             self.settings, on_progress=lambda message: report("connect", message), load=load, only=only
         )
 
-    def _refuse_unpublished(self, only: Container[str] | None) -> None:
+    def _refuse_unready(self, only: Container[str] | None) -> None:
         """Raise TerminalError where a connector would fail for what its role may not publish."""
-        from headrace.sources.access.preflight import refuse_publishing
+        from headrace.sources.database import database
         from headrace.sources.dsn import source_dsn
         from headrace.spec import load_project
 
@@ -148,11 +148,10 @@ class Stack:
         except HeadraceError:
             return  # the warehouse server says it; connectors go on beside a wrong layer file
         for name, connector in project.connectors.items():
-            if connector.config.get("connector.class", "").endswith("PostgresConnector") and (
-                only is None or name in only
-            ):
+            if only is None or name in only:
                 dsn = source_dsn(connector, self.settings.source_environment())
-                refuse_publishing(dsn, connector, [t for t in project.sources() if t.source == name])
+                read = [t for t in project.sources() if t.source == name]
+                database(dsn).refuse_unready(connector, read)
 
     def restart(self, service: ServiceName) -> None:
         """Stop one service, start it and wait until it is healthy."""

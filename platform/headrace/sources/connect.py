@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 
 from headrace.errors import TerminalError, TransientError
-from headrace.sources.bulk.choice import INITIAL
+from headrace.sources.postgres.bulk.choice import INITIAL
 
 POLL_SECONDS = 0.1
 # A restart is not seen at once: it travels through Kafka before the REST interface shows it.
@@ -164,6 +164,15 @@ class ConnectClient:
         }
         self._call("PATCH", f"/connectors/{name}/offsets", body={"offsets": [position]}, file=file)
         self.resume(name)
+
+    def offset(self, name: str) -> dict[str, Any]:
+        """Where the connector goes on, as its database counts; {} where it has no position yet."""
+        found = self._call("GET", f"/connectors/{name}/offsets", absent={"offsets": []})["offsets"]
+        return next((dict(entry["offset"]) for entry in found if entry.get("offset")), {})
+
+    def forget_offset(self, name: str) -> None:
+        """Let a stopped connector have no position: it begins as a new one does."""
+        self._call("DELETE", f"/connectors/{name}/offsets")
 
     def resume(self, name: str) -> None:
         """Let a stopped or paused connector go on from where it is."""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import psycopg
-
-from headrace.errors import TransientError
-from headrace.sources.access.functions import GUARDS, Refused, refused
 from headrace.sources.connect import ConnectorStatus
-from headrace.sources.postgres import connect
 
 
 class Level(StrEnum):
@@ -55,7 +50,7 @@ class Facts:
         answers: whether its database does.
         slot: None where it has none: a connector that somebody else runs, elsewhere.
         connector: None where Kafka Connect does not answer.
-        role: who looks at it; `refused`: functions that it may not call.
+        noticed: what its database lets nobody see, and the like; their texts begin without its name.
         unread: seconds since somebody was seen to stream from the slot, about; 0 where nobody ever was: the
             connector may still read the tables.
     """
@@ -63,8 +58,7 @@ class Facts:
     answers: bool
     slot: Slot | None = None
     connector: ConnectorStatus | None = None
-    role: str = ""
-    refused: tuple[Refused, ...] = ()
+    noticed: tuple[Alert, ...] = ()
     unread: float = 0.0
 
 
@@ -90,9 +84,7 @@ def judge(source: str, facts: Facts, limits: Limits) -> list[Alert]:
         found.append(Alert(Level.ALARM, f"the database of source `{source}` does not answer"))
     if facts.slot is not None:
         found += _of_slot(source, facts.slot, limits)
-    for function in facts.refused:
-        level = Level.ALARM if function.name in GUARDS else Level.WARNING
-        found.append(Alert(level, f"source `{source}`: {function.says(facts.role)}"))
+    found += [replace(alert, text=f"source `{source}`: {alert.text}") for alert in facts.noticed]
     return sorted(found, key=lambda alert: alert.level is Level.WARNING)
 
 
@@ -134,29 +126,3 @@ def _size(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count} bytes"
-
-
-_SLOT = """
-SELECT pg_current_wal_lsn() - coalesce(confirmed_flush_lsn, restart_lsn), safe_wal_size, active
-FROM pg_replication_slots WHERE slot_name = %s AND NOT pg_is_in_recovery()
-"""
-
-
-def look(dsn: str, name: str, connector: ConnectorStatus | None) -> Facts:
-    """Ask a source's database.
-
-    Args:
-        name: of the connector's replication slot.
-    """
-    try:
-        with connect(dsn) as connection:
-            role, functions = connection.info.user, refused(connection)
-            unknown = any(function.name == "pg_current_wal_lsn" for function in functions)
-            rows = [] if unknown else connection.execute(_SLOT, (name,)).fetchall()
-    except (TransientError, psycopg.Error):
-        return Facts(False, None, connector)
-    found = None
-    if rows and rows[0][0] is not None:
-        behind, left, read = rows[0]
-        found = Slot(int(str(behind)), None if left is None else int(str(left)), bool(read))
-    return Facts(True, found, connector, role, functions)

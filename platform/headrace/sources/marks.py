@@ -9,13 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-import psycopg
-from psycopg import sql
-
-from headrace.errors import TerminalError
-from headrace.sources.envelope import Event
+from headrace.sources.stream.envelope import Event
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -24,9 +20,6 @@ MARKER_TABLE = "headrace_marker"
 
 PREFIX = "headrace"
 """Of the messages in the log: what is a mark, and what is somebody else's."""
-
-MESSAGES = 140_000
-"""Version of PostgreSQL from which `pgoutput` sends messages."""
 
 MESSAGE = "m"
 """Debezium's operation of a message. Its topic is that of the connector."""
@@ -63,49 +56,6 @@ def _is_ours(pattern: str) -> bool:
         return re.fullmatch(pattern, PREFIX, re.IGNORECASE) is not None
     except re.error:  # Java's dialect
         return False
-
-
-_WRITABLE = """
-SELECT schemaname FROM pg_publication_tables
-WHERE pubname = %s AND tablename = %s AND schemaname = ANY(%s)
-    AND has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), 'INSERT')
-ORDER BY 1 LIMIT 1
-"""
-
-
-def mark(
-    connection: psycopg.Connection[tuple[object, ...]],
-    connector: Connector,
-    schemas: Collection[str],
-    token: str,
-) -> None:
-    """Commit a mark. It comes through the stream after all that is committed by now.
-
-    Args:
-        connection: to the source, in autocommit mode.
-        schemas: where a marker table may be.
-    Raises:
-        TerminalError: the source has no way to mark a position.
-    """
-    tables = sorted(s for s in schemas if connector.captures(s, MARKER_TABLE))
-    asked = (connector.publication, MARKER_TABLE, tables)
-    found = connection.execute(_WRITABLE, asked).fetchall() if tables else []
-    if found:
-        table = sql.Identifier(str(found[0][0]), MARKER_TABLE)
-        connection.execute(sql.SQL("INSERT INTO {} VALUES (%s, now())").format(table), (token,))
-        return
-    if connection.info.server_version < MESSAGES or not sends_messages(connector):
-        raise TerminalError(
-            f"source `{connector.name}` cannot mark a position: its connector passes on no messages "
-            f"`{PREFIX}` of a server from PostgreSQL 14 on. Next: let it (plugin.name, message.prefix.*), or "
-            f"capture a table {MARKER_TABLE} (id text PRIMARY KEY, at timestamptz) that it may write"
-        )
-    try:
-        connection.execute("SELECT pg_logical_emit_message(true, %s::text, %s::text)", (PREFIX, token))
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise TerminalError(
-            f"source `{connector.name}` cannot mark a position: {error}. Next: `headrace doctor`"
-        ) from error
 
 
 def marked(events: Iterable[Event]) -> set[str]:

@@ -6,14 +6,10 @@ the place of the former, going on by them would skip events without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import psycopg
-
-from headrace.errors import TransientError
-from headrace.sources.postgres import connect, published, quoted
 from headrace.spec.model import SourceTable
 
 
@@ -107,80 +103,10 @@ class Server:
         return why if known.published or table in self.partitioned else None
 
 
-_SERVER = """
-SELECT system_identifier::text,
-    CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END,
-    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0'::pg_lsn,
-    coalesce((SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s), '')
-FROM pg_control_system()
-"""
-
-_SLOT = {
-    "": "the source's replication slot `{slot}` is not there any more",
-    "lost": "the source's replication slot `{slot}` is lost: it has removed changes that were not read",
-}
-
-
-_RELATIONS = """
-SELECT n.name, coalesce(c.oid::bigint, 0), coalesce(c.relkind = 'p', false)
-FROM unnest(%s::text[]) AS n(name) LEFT JOIN pg_class c ON c.oid = to_regclass(n.name)
-"""
-_PUBLICATION = "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)"
-
-
-def server(dsn: str, slot: str, publication: str, tables: Iterable[SourceTable] = ()) -> Server | None:
-    """Ask a source's server; None where it does not answer, or may not say: that is an alarm of `health`.
-
-    Args:
-        slot: the connector's replication slot.
-        publication: the connector's.
-        tables: captured ones.
-    """
-    names = {quoted(table): table for table in tables}
-    try:
-        with connect(dsn) as connection:
-            [(system, timeline, lsn, status)] = connection.execute(_SERVER, (slot,)).fetchall()
-            rows = connection.execute(_RELATIONS, (list(names),)).fetchall()
-            held = published(connection, publication)
-            [(there,)] = connection.execute(_PUBLICATION, (publication,)).fetchall()
-    except (TransientError, psycopg.Error):
-        return None
-    wrong = _SLOT.get(str(status), "").format(slot=slot) or None
-    partitioned = frozenset(names[str(name)] for name, _, parts in rows if parts)
-    heard = frozenset(table for table in names.values() if (table.schema, table.table) in held)
-    missed = {names[str(name)] for name, relation, _ in rows if there and relation} - heard
-    return Server(
-        str(system),
-        int(str(timeline) or "0", 16),
-        int(str(lsn)),
-        wrong,
-        {names[str(name)]: int(str(relation)) for name, relation, _ in rows},
-        heard,
-        {t: unpublished(quoted(t), publication, parts=t in partitioned) for t in missed},
-        partitioned,
-    )
-
-
-def unpublished(table: str, publication: str, *, parts: bool) -> str:
-    """Why changes of a captured table do not come under its name, and the SQL that mends it.
-
-    Args:
-        table: as SQL has it.
-        parts: whether it is partitioned.
-    """
-    if parts:
-        return (
-            f"{table} is partitioned, and publication `{publication}` lacks it or gives its changes "
-            f"under the names of its partitions: ALTER PUBLICATION {publication} SET "
-            "(publish_via_partition_root = true)"
-        )
-    return f"{table} is not published: ALTER PUBLICATION {publication} ADD TABLE {table}"
-
-
 def went_back(high: str, generation: int, lsn: int) -> bool:
     """Whether a log stands before what was applied of it.
 
     Args:
-        high: the highest sequence applied, as `sources.envelope.sequence` writes it.
+        high: the highest sequence applied, as `sources.stream.envelope.sequence` writes it.
     """
     return high[:4] == f"{generation:04X}" and lsn < int(high[4:], 16)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from headrace.errors import TerminalError, TransientError
 from headrace.settings import Settings
-from headrace.sources.access.publication import MODE, as_registered, ensure_publication, made_here
-from headrace.sources.bulk.record import LoadRecord, load_record
 from headrace.sources.connect import ConnectClient, ConnectorFile
+from headrace.sources.database import database
 from headrace.sources.dsn import source_dsn
+from headrace.sources.postgres.access.publication import MODE, as_registered, made_here
+from headrace.sources.postgres.bulk.record import LoadRecord, load_record
 from headrace.spec.connector import Connector
 
 Load = Callable[[ConnectorFile], LoadRecord | None]
@@ -41,9 +42,9 @@ def register_all(
             if file.name not in known and (record is None or not record.complete):
                 record = load(file)
             on_progress(f"registering connector `{file.name}`")
+            connector = Connector(file.name, file.path, file.config)
             if made_here(file):
-                connector = Connector(file.name, file.path, file.config)
-                ensure_publication(source_dsn(connector, settings.source_environment()), connector)
+                database(source_dsn(connector, settings.source_environment())).prepare(connector)
             register(client, as_registered(file), record, settings.state)
             client.wait_running(file.name)
     return [file.name for file in files]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from headrace.sources.postgres import SourceSchema
-from headrace.sources.types import SourceColumn, absent
+from headrace.sources.columns import SourceColumn, absent
+from headrace.sources.schema import SourceSchema
 from headrace.spec.model import SchemaChangeBehavior as Behavior
 
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError, SpecError, TerminalError
 from headrace.settings import Settings
-from headrace.sources.access.publication import captured, ensure_publication, made_here
-from headrace.sources.connect import ConnectorFile
+from headrace.sources.database import database
 from headrace.sources.dsn import source_dsn
 from headrace.sources.marks import MARKER_TABLE
-from headrace.sources.postgres import connect, published
 from headrace.spec.connector import Connector, load_connector
 from headrace.spec.edit import FileEdit, write
 from headrace.spec.model import TableName
@@ -34,15 +32,15 @@ def new_tables(
         TerminalError: the role may not publish a table.
         SpecError: a table's name is none, or that of another one.
     """
-    with connect(dsn) as connection:
-        tables = captured(connection, connector, partitions=False)
-        tables = {(schema, table) for schema, table in tables if table != MARKER_TABLE}
-        if not source.layer_files(tables, taken):
-            return {}
-        there = published(connection, connector.publication)
-    if not tables <= there and made_here(ConnectorFile.read(connector.path)):
-        ensure_publication(dsn, connector)
-        there = frozenset(tables)
+    source_database = database(dsn)
+    tables = source_database.captured(connector)
+    tables = {(schema, table) for schema, table in tables if table != MARKER_TABLE}
+    if not source.layer_files(tables, taken):
+        return {}
+    there = source_database.sent(connector)
+    if not tables <= there:
+        source_database.prepare(connector)
+        there = source_database.sent(connector)
     for schema, table in sorted(tables - there):
         log.debug("%s.%s of %s is not published", schema, table, connector.name)
     return source.layer_files(tables & there, taken)

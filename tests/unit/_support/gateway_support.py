@@ -61,7 +61,8 @@ AS SELECT * FROM shop.public.{table}
 """
 PARTITIONED = "PARTITIONED BY (logdate) WITH ('partition.fields.logdate.date-formatter' = 'yyyyMMddHH')\n"
 CONNECTOR = (
-    '{"name": "shop", "config": {"topic.prefix": "shop", "database.dbname": "shop", '
+    '{"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", '
+    '"topic.prefix": "shop", "database.dbname": "shop", '
     '"database.hostname": "127.0.0.1", "database.port": "1", "database.user": "a", "database.password": "b", '
     '"table.include.list": "public.users,public.orders"}}'
 )

@@ -45,6 +45,7 @@ def write_shop(directory: Path, *, include: str | None = None) -> Path:
     path = directory / "deploy" / "connectors" / "shop.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "topic.prefix": "shop",
         "database.dbname": "shop",
         "table.include.list": include or ",".join(f"public.{t}" for t in SHOP_TABLES),

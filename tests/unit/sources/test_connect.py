@@ -10,8 +10,8 @@ import pytest
 
 from headrace.errors import TerminalError, TransientError
 from headrace.sources import connect
-from headrace.sources.bulk.record import LoadRecord, load_record
 from headrace.sources.connect import ConnectClient, ConnectorFile, ConnectorStatus
+from headrace.sources.postgres.bulk.record import LoadRecord, load_record
 from headrace.sources.registration import register
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.sources.access.functions import Refused
 from headrace.sources.connect import ConnectorStatus
 from headrace.sources.health import Facts, Level, Limits, Slot, judge
+from headrace.sources.postgres.access.functions import Refused
+from headrace.sources.postgres.server import unnoticed
 
 LIMITS = Limits(warning=1 << 30, alarm=8 << 30)
 RUNS = ConnectorStatus("shop", "RUNNING")
@@ -46,11 +47,11 @@ FAILED = ConnectorStatus("shop", "FAILED", "org.x: no\n\tat y\nCaused by: permis
         (Facts(True, Slot(5 << 20, 1 << 20), RUNS), ["alarm: the database of `shop` keeps 5.0 MiB of log"]),
         (Facts(True, Slot(5 << 20, 9 << 20), RUNS), []),
         (
-            Facts(True, None, RUNS, "r", (Refused("pg_control_system", "pg_control_system()"),)),
+            Facts(True, None, RUNS, unnoticed("r", [Refused("pg_control_system", "pg_control_system()")])),
             ["alarm: source `shop`: `r` may not call pg_control_system"],
         ),
         (
-            Facts(True, None, RUNS, "r", (Refused("pg_export_snapshot", "pg_export_snapshot()"),)),
+            Facts(True, None, RUNS, unnoticed("r", [Refused("pg_export_snapshot", "pg_export_snapshot()")])),
             ["warning: source `shop`: `r` may not call pg_export_snapshot"],
         ),
         (

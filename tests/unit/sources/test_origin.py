@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.sources.envelope import sequence
 from headrace.sources.origin import Origin, went_back
+from headrace.sources.stream.envelope import sequence
 
 KNOWN = Origin("abc", "7301", 1)
 

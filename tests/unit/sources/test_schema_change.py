@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.columns import absent
+from headrace.sources.postgres.types import column
+from headrace.sources.schema import SourceSchema
 from headrace.sources.schema_change import change, followed, refused, widens
-from headrace.sources.types import absent, column
 from headrace.spec.model import SchemaChangeBehavior as Behavior
 from headrace.spec.model import SourceTable
 

@@ -29,7 +29,7 @@ from headrace.store.record.commits import HISTORY, decisions, newest
 
 if TYPE_CHECKING:
     from headrace.settings import Settings
-    from headrace.sources.postgres import SourceSchema
+    from headrace.sources.schema import SourceSchema
 
 
 @dataclass(frozen=True)
@@ -188,15 +188,15 @@ def _known(settings: Settings) -> tuple[_Known, list[str]]:
 
 
 def _sources(settings: Settings, project: Project) -> tuple[Mapping[SourceTable, SourceSchema], list[str]]:
+    from headrace.sources.database import database
     from headrace.sources.dsn import source_dsn
-    from headrace.sources.postgres import describe
 
     found: dict[SourceTable, SourceSchema] = {}
     try:
         for name, connector in project.connectors.items():
             if read := [table for table in project.sources() if table.source == name]:
                 dsn = source_dsn(connector, settings.source_environment())
-                found |= describe(dsn, read, lambda t, c=connector: c.message_key(t.schema, t.table))  # type: ignore[misc]
+                found |= database(dsn).describe(read, lambda t, c=connector: c.message_key(t.schema, t.table))  # type: ignore[misc]
         return found, []
     except TransientError:
         return {}, [

@@ -20,9 +20,9 @@ def source_role(
     """Print the SQL for a role that can follow a source and nothing else.
 
     What the connector, the bulk snapshot, looking at columns and `verify` need. Nothing is run: its owner
-    does, with `psql`.
+    does, with the database's own client.
     """
-    from headrace.sources.access.role import hints, look, role_sql
+    from headrace.sources.database import database
     from headrace.sources.dsn import source_dsn
     from headrace.spec import load_project
 
@@ -30,9 +30,9 @@ def source_role(
     connectors = load_project(settings.project).connectors
     if source not in connectors:
         raise UnknownName(f"there is no source `{source}`; {did_you_mean(source, connectors)}")
-    capture = look(source_dsn(connectors[source], settings.source_environment()), connectors[source])
-    statements, said = role_sql(name, capture), list(hints(name, capture))
+    dsn = source_dsn(connectors[source], settings.source_environment())
+    script = database(dsn).role(connectors[source], name)
     if as_json:
-        print_json({"statements": statements, "hints": said})
+        print_json({"statements": script.statements, "hints": script.hints})
         return
-    print("\n".join([*(f"-- {line}" for line in said), *statements]))
+    print("\n".join([*(f"-- {line}" for line in script.hints), *script.statements]))

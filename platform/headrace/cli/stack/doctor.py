@@ -145,7 +145,7 @@ def _layers(settings: Settings) -> Finding:
 
 
 def _sources(settings: Settings) -> list[Finding]:
-    from headrace.sources.access import preflight
+    from headrace.sources.database import Check, database
     from headrace.sources.dsn import source_dsn
     from headrace.spec import load_project
 
@@ -158,8 +158,8 @@ def _sources(settings: Settings) -> list[Finding]:
         read = [table for table in project.sources() if table.source == name]
         try:
             dsn = source_dsn(connector, settings.source_environment())
-            checks = preflight.judge(preflight.look(dsn, connector, read))
+            checks = database(dsn).check(connector, read)
         except HeadraceError as error:  # the embedded one is started by `up`
-            checks = [preflight.Check(True, f"not looked at: {error}")]
+            checks = [Check(True, f"not looked at: {error}")]
         findings += [Finding(f"source {name}", check.ok, check.detail) for check in checks]
     return findings

@@ -28,8 +28,8 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
 from headrace.errors import HeadraceError
 from headrace.planner.policy.relief import LARGEST, BatchSize
-from headrace.sources.topics import Bounds, Topics, ends, following, lost
-from headrace.sources.transactions import Transactions
+from headrace.sources.stream.topics import Bounds, Topics, ends, following, lost
+from headrace.sources.stream.transactions import Transactions
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.record.frontier import Offsets, earliest_offsets, merge_offsets
 

@@ -24,8 +24,8 @@ from headrace.engine.rows.diff import check_unique, count_kinds, counted, diff
 from headrace.engine.spark.arrow_query import run_direct
 from headrace.engine.table.table import Delta, StgTable
 from headrace.planner.sql.direct import Direct, Value
-from headrace.sources.decoding import Undecodable, decodable, decode
-from headrace.sources.envelope import INCREMENTAL, LAST_READ, sequence
+from headrace.sources.stream.decoding import Undecodable, decodable, decode
+from headrace.sources.stream.envelope import INCREMENTAL, LAST_READ, sequence
 from headrace.store.live.key_joins import anti_join, semi_join
 from headrace.store.record.frontier import Offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM

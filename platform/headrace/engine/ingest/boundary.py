@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from headrace.sources.messages import Messages
-from headrace.sources.transactions import Last
+from headrace.sources.stream.messages import Messages
+from headrace.sources.stream.transactions import Last
 
 CHUNK = 64
 """Messages of one read."""

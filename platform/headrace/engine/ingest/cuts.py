@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from headrace.engine.ingest.offsets import by_topic
 from headrace.errors import TransientError
-from headrace.sources.envelope import Event
 from headrace.sources.marks import marked, spellings
+from headrace.sources.stream.envelope import Event
 from headrace.spec.model import TableName
 from headrace.store.record.frontier import Offsets
 

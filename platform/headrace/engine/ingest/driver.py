@@ -20,9 +20,9 @@ from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
-from headrace.sources.dead_letters import DeadLetter, DeadLetters, Doubtful
-from headrace.sources.envelope import Event, NetChange, has_row_before, net, sequence
-from headrace.sources.types import unsent_column
+from headrace.sources.columns import unsent_column
+from headrace.sources.stream.dead_letters import DeadLetter, DeadLetters, Doubtful
+from headrace.sources.stream.envelope import Event, NetChange, has_row_before, net, sequence
 from headrace.store.live.key_joins import KeySet, semi_join, tuples
 from headrace.store.record.frontier import Offsets, covers, merge_offsets
 from headrace.store.schema import (

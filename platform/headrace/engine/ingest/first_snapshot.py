@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headrace.engine.table.table import StgTable
 from headrace.errors import SnapshotAnew
-from headrace.sources.envelope import INCREMENTAL, Event, sequence
+from headrace.sources.stream.envelope import INCREMENTAL, Event, sequence
 from headrace.spec.model import TableName
 from headrace.store.record.commits import Commit
 

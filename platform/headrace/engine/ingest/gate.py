@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from headrace.engine.ingest.offsets import lowered
 from headrace.engine.table.table import Registry, Table
-from headrace.sources.envelope import Event
-from headrace.sources.transactions import Last, Transactions, divide, transaction_topic
+from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.transactions import Last, Transactions, divide, transaction_topic
 from headrace.spec.connector import Connector
 from headrace.spec.model import TableName
 from headrace.store.live.head import Head

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from headrace.engine.spark.query import BROKEN, VIOLATED, quarantined, quarantining, run, with_violations
 from headrace.engine.table.table import StgTable
-from headrace.sources.envelope import NetChange
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.schema import SourceSchema
+from headrace.sources.stream.envelope import NetChange
 from headrace.store.live.key_joins import tuples
 
 if TYPE_CHECKING:
@@ -40,12 +40,11 @@ def decode(json_rows: DataFrame, source: SourceSchema, column: str) -> DataFrame
         checks += f"WHEN _i.`{name}` IS NULL THEN 'key column `{name}` has no value' "
     decoded = []
     for c in source.columns:
-        value = c.decode.replace("{}", f"_i.`{c.name}`")
+        read = f"_i.`{c.name}`" if c.zero is None else f"nullif(_i.`{c.name}`, '{c.zero}')"
+        value = c.decode.replace("{}", read)
         decoded.append(F.expr(value).cast(c.spark).alias(c.name))
         if c.decode != "{}":
-            checks += (
-                f"WHEN _i.`{c.name}` IS NOT NULL AND {value} IS NULL THEN 'column `{c.name}` cannot be read' "
-            )
+            checks += f"WHEN {read} IS NOT NULL AND {value} IS NULL THEN 'column `{c.name}` cannot be read' "
     return parsed.select("*", *decoded, F.expr(checks + "END").alias("_bad")).drop("_i")
 
 

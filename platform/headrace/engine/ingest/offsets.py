@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.engine.spark.prepared import Queries
-from headrace.sources.envelope import ENVELOPE, Event
-from headrace.sources.messages import RAW
+from headrace.sources.stream.envelope import ENVELOPE, LSN, TRANSACTION, Event
+from headrace.sources.stream.messages import RAW
 from headrace.store.record.frontier import Offsets, decode_offsets
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
     envelope = F.from_json("text", schema, {"columnNameOfCorruptRecord": "_corrupt"})
     return text.withColumn("_e", envelope).selectExpr(
         "topic", "partition", "offset", "key", "_e.op AS op", f"{before} AS before", "_e.after AS after",
-        "coalesce(_e.source.lsn, 0) AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
+        f"{LSN} AS lsn", "coalesce(_e.source.ts_ms, 0) AS source_ms",
         "_e.source.snapshot AS snapshot", "value",
-        # PostgreSQL's is `xid:LSN`, with the LSN of each single event
-        "substring_index(_e.transaction.id, ':', 1) AS transaction",
+        f"{TRANSACTION} AS transaction",
         "_e.source.txId AS xid", "raw_key", "_e.transaction.data_collection_order AS transaction_order",
     )  # fmt: skip
 
@@ -89,7 +88,7 @@ def collect(spark: SparkSession, queries: Queries, messages: pa.Table) -> list[E
     """The batch's events in the driver: for small batches.
 
     Args:
-        messages: columns as `sources.messages.RAW`.
+        messages: columns as `sources.stream.messages.RAW`.
         queries: where the plan for parsing them is kept.
     """
     inputs = [(messages, RAW)]

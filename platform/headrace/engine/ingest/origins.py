@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.engine.table.table import StgTable
-from headrace.sources.bulk.choice import slot_name
-from headrace.sources.bulk.record import load_record
+from headrace.errors import HeadraceError
 from headrace.sources.connect import ConnectClient
-from headrace.sources.origin import Origin, Server, server, went_back
-from headrace.sources.restream import restream, slot_begins
-from headrace.sources.topics import Topics
+from headrace.sources.database import database
+from headrace.sources.origin import Origin, Server, went_back
+from headrace.sources.postgres.bulk.record import load_record
+from headrace.sources.restream import begins, note_begin
+from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable, TableName
 
@@ -39,7 +40,7 @@ class Origins:
         slotted = {t.source.table.source for t in tables if _known(t).slotted}
         for table, at, now in self._now(tables):
             known, missed = _known(table), table.source.table.source in slotted
-            if table.store.version and (why := _wrong(table, known, now, at, missed=missed)) is not None:
+            if (why := _wrong(table, known, now, at, missed=missed)) is not None:
                 found[table.name] = why
             else:
                 table.run.origin = known.completed(now)
@@ -67,7 +68,9 @@ class Origins:
             return False
         captured = [t.source.table for t in tables]
         with ConnectClient(self.connect_url) as client:
-            restream(self.dsn(source), self.connector(source), captured, client, self.state)
+            database(self.dsn(source)).restream(
+                self.connector(source), captured, client, lambda lsn: note_begin(self.state, source, lsn)
+            )
         return True
 
     def _now(self, tables: Sequence[StgTable]) -> list[tuple[StgTable, Server | None, Origin]]:
@@ -77,7 +80,7 @@ class Origins:
         servers = {
             source: self._server(source, [t for t in captured if t.source == source]) for source in sources
         }
-        slots = {source: slot_begins(self.state, source) for source in sources}
+        slots = {source: begins(self.state, source) for source in sources}
         found: list[tuple[StgTable, Server | None, Origin]] = []
         for table in tables:
             source, topic = table.source.table.source, ids.get(table.topic, "")
@@ -100,8 +103,16 @@ class Origins:
         load = load_record(self.state, source)
         if load is not None and not load.complete:
             return None
-        connector = self.connector(source)
-        return server(self.dsn(source), slot_name(connector.config), connector.publication, captured)
+        return database(self.dsn(source)).server(
+            self.connector(source), captured, lambda: self._offsets(source)
+        )
+
+    def _offsets(self, source: str) -> Mapping[str, object]:
+        try:
+            with ConnectClient(self.connect_url) as client:
+                return client.offset(source)
+        except HeadraceError:
+            return {}
 
 
 def _back(table: StgTable, at: Server) -> bool:
@@ -116,6 +127,8 @@ def _known(table: StgTable) -> Origin:
 
 def _wrong(table: StgTable, known: Origin, now: Origin, at: Server | None, *, missed: bool) -> str | None:
     """Args: missed: whether the source's slot was there before, so that it counts where it is not."""
+    if table.store.version == 0:  # it has nothing that could follow something else; but it had a stream
+        return at.slot if at is not None and missed else None
     if (why := known.replaced(now)) is not None or at is None:
         return why
     if _back(table, at):

@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-import psycopg
-
 from headrace.engine.table.table import StgTable
 from headrace.errors import TransientError, UnknownName
-from headrace.sources.postgres import MessageKey, SourceSchema, connect, described, fingerprints
+from headrace.sources.database import ColumnWatch, database
+from headrace.sources.schema import MessageKey, SourceSchema
 from headrace.sources.schema_change import change, followed
 from headrace.spec.model import SchemaChangeBehavior as Behavior
 from headrace.spec.model import TableName
@@ -21,8 +20,6 @@ log = logging.getLogger(__name__)
 
 SILENT_SECONDS = 10.0
 """How long a source that did not answer is not asked again: it has nothing new either."""
-
-Connection = psycopg.Connection[tuple[object, ...]]
 
 
 class SourceColumns:
@@ -37,7 +34,7 @@ class SourceColumns:
         self._dsn = dsn
         self._declared = declared
         self._lock = threading.Lock()
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ColumnWatch] = {}
         self._silent: dict[str, float] = {}  # until when, by the monotonic clock
         self._seen: dict[TableName, tuple[str, str]] = {}  # a fingerprint, and the digest that it is of
 
@@ -60,28 +57,28 @@ class SourceColumns:
                 own = [t for t in tables if t.source.table.source == source]
                 try:
                     found |= self._look(self._connected(source), own)
-                except (TransientError, psycopg.Error) as error:
+                except TransientError as error:
                     log.warning("the columns of source %s are not known now: %s", source, error)
                     self._silent[source] = time.monotonic() + SILENT_SECONDS
                     if (connection := self._connections.pop(source, None)) is not None:
                         connection.close()
         return found
 
-    def _connected(self, source: str) -> Connection:
+    def _connected(self, source: str) -> ColumnWatch:
         if source not in self._connections:
-            self._connections[source] = connect(self._dsn(source))
+            self._connections[source] = database(self._dsn(source)).columns()
         return self._connections[source]
 
-    def _look(self, connection: Connection, tables: Sequence[StgTable]) -> dict[TableName, str]:
+    def _look(self, connection: ColumnWatch, tables: Sequence[StgTable]) -> dict[TableName, str]:
         found: dict[TableName, str] = {}
-        now = fingerprints(connection, {t.source.table for t in tables})
+        now = connection.fingerprints({t.source.table for t in tables})
         for table in tables:
             seen = (now[table.source.table], table.source.digest)
             if self._seen.get(table.name) == seen:
                 continue
             try:
                 captured = table.source.table
-                different = _different(table, described(connection, captured, self._declared(captured)))
+                different = _different(table, connection.described(captured, self._declared(captured)))
             except UnknownName as error:
                 different = str(error)
             if different is None:

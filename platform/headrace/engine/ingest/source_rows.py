@@ -16,11 +16,10 @@ from headrace.engine.ingest.images import decode
 from headrace.engine.rows.batch_rows import in_range
 from headrace.engine.spark.query import BROKEN, quarantined, run
 from headrace.engine.table.table import StgTable
-from headrace.sources.bulk.part import Part
-from headrace.sources.bulk.staging import stage
-from headrace.sources.envelope import TRUNCATE, Event
+from headrace.sources.part import Part
 from headrace.sources.position import Position, Seen
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.schema import SourceSchema
+from headrace.sources.stream.envelope import TRUNCATE, Event
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.frames import local
 from headrace.store.schema import arrow_schema
@@ -80,7 +79,7 @@ def _staged(
     directory = scratch / f"source-{uuid.uuid4().hex[:12]}"
     directory.mkdir(parents=True)
     try:
-        stage(position, table.source, arrow_schema(table.source.typed), directory / "rows.parquet", part)
+        position.stage(table.source, arrow_schema(table.source.typed), directory / "rows.parquet", part)
         yield spark.read.parquet(str(directory))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -116,7 +115,7 @@ def unseen_events(events: Iterable[Event], seen: Seen) -> list[Event]:
 
     def counts(event: Event) -> bool:
         applied = not event.is_tombstone and event.op in ("c", "u", "d", TRUNCATE) and event.fault() is None
-        return applied and event.xid is not None and not seen.has(event.xid)
+        return applied and seen.shows(event) is False
 
     return sorted(filter(counts, events), key=lambda e: (e.lsn, e.offset))
 
@@ -132,7 +131,7 @@ def offsets_after(cut: Cut, topic: str, seen: Seen) -> dict[int, int]:
     """
     found, stopped = dict(cut.offsets[topic]), set[int]()
     for event in cut.held.get(topic, ()):
-        shown = event.is_tombstone or event.op == "r" or (event.xid is not None and seen.has(event.xid))
+        shown = event.is_tombstone or event.op == "r" or seen.shows(event) is True
         if not shown:
             stopped.add(event.partition)
         elif event.partition not in stopped:

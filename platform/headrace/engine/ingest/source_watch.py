@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import HeadraceError
-from headrace.sources.bulk.choice import slot_name
 from headrace.sources.connect import ConnectClient, ConnectorStatus
-from headrace.sources.health import Alert, Facts, Limits, judge, look
+from headrace.sources.database import database
+from headrace.sources.health import Alert, Facts, Limits, judge
 from headrace.spec.connector import Connector
 
 
@@ -39,8 +39,7 @@ class SourceWatch:
             return
         connectors = self._connectors(names)
         for source in names:
-            slot = slot_name(self.connector(source).config)
-            facts = look(self.dsn(source), slot, connectors.get(source))
+            facts = database(self.dsn(source)).health(self.connector(source), connectors.get(source))
             self._found[source] = judge(source, self._since(source, facts), self.limits)
 
     def _since(self, source: str, facts: Facts) -> Facts:

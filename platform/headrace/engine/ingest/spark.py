@@ -30,9 +30,9 @@ from headrace.engine.spark.query import (
 from headrace.engine.table.table import Delta, StgTable
 from headrace.errors import TerminalError
 from headrace.results import Accounting
-from headrace.sources.dead_letters import DeadLetter, DeadLetters
-from headrace.sources.envelope import INCREMENTAL, LAST_READ, TRUNCATE, fault_sql, sequence
-from headrace.sources.types import unsent_sql
+from headrace.sources.columns import unsent_sql
+from headrace.sources.stream.dead_letters import DeadLetter, DeadLetters
+from headrace.sources.stream.envelope import INCREMENTAL, LAST_READ, TRUNCATE, fault_sql, sequence
 from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets, merge_offsets
 from headrace.store.schema import DELETE, INSERT, KIND, SEQUENCE, STREAM, UPDATE_AFTER

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Sequence
 from headrace.engine.ingest.gate import Gate
 from headrace.engine.table.table import Registry, Table
 from headrace.planner.policy.completion import end_of
-from headrace.sources.envelope import Event
 from headrace.sources.marks import MESSAGE
+from headrace.sources.stream.envelope import Event
 from headrace.spec.model import TableName
 from headrace.spec.partitions.completion import Signal
 

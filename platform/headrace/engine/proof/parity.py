@@ -19,9 +19,9 @@ from headrace.engine.spark.query import tests_rows
 from headrace.engine.table.offline_bound import unwritten
 from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.results import DifferingRow, ParityResult
-from headrace.sources.envelope import TRUNCATE
-from headrace.sources.messages import RAW, read_once
-from headrace.sources.topics import Topics
+from headrace.sources.stream.envelope import TRUNCATE
+from headrace.sources.stream.messages import RAW, read_once
+from headrace.sources.stream.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.spec.partitions.labels import mutable_range
 from headrace.store.frames import local

@@ -7,7 +7,7 @@ from itertools import islice
 
 from headrace.engine.table.table import StgTable
 from headrace.errors import NeedsResync
-from headrace.sources.topics import Bounds, lost
+from headrace.sources.stream.topics import Bounds, lost
 from headrace.store.record.commits import MOST_RECORDS, history
 from headrace.store.record.frontier import Offsets
 

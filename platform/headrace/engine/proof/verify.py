@@ -30,12 +30,13 @@ from headrace.errors import TerminalError, TransientError
 from headrace.planner.policy.row_condition import RowCondition
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
-from headrace.sources.bulk.part import Part
-from headrace.sources.envelope import sequence
+from headrace.sources.database import database
 from headrace.sources.marks import MARKER_TABLE
 from headrace.sources.origin import Origin
-from headrace.sources.position import Position, position
-from headrace.sources.topics import Topics
+from headrace.sources.part import Part
+from headrace.sources.position import Position
+from headrace.sources.stream.envelope import sequence
+from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.partitions.label_range import LabelRange
 from headrace.store.live.key_joins import tuples
@@ -215,7 +216,7 @@ class Proof:
             among=among,
             against="source",
             frontier=table.store.commit.frontier,
-            position=f"{at.lsn >> 32:X}/{at.lsn & 0xFFFFFFFF:X}",
+            position=at.place,
         )
         if table.name not in flow.active:
             result.error = "the table does not run, so it stands behind the source"
@@ -236,7 +237,7 @@ class Proof:
         reached = flow.cuts.expect(token)
         try:
             schemas, replica = {s.schema for s in captured}, self.replica(name) if compared else None
-            with position(self.dsn(name), self.connector(name), schemas, token, replica) as at:
+            with database(self.dsn(name)).position(self.connector(name), schemas, token, replica) as at:
                 yield at, await_cut(flow, reached)
         finally:
             flow.cuts.forget(token)

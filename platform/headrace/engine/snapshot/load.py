@@ -28,15 +28,15 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import StgTable
 from headrace.errors import TerminalError
 from headrace.progress import Progress
-from headrace.sources.access.publication import ensure_publication
-from headrace.sources.bulk.choice import TableFacts, slot_name
-from headrace.sources.bulk.columns import Inexact
-from headrace.sources.bulk.facts import read_facts
-from headrace.sources.bulk.ranges import ALL_PAGES, PageRange, page_ranges
-from headrace.sources.bulk.reading import Reader
-from headrace.sources.bulk.record import LoadRecord, forget, load_record
-from headrace.sources.bulk.slot import drop_slot, exported, slot_exists
-from headrace.sources.topics import Topics
+from headrace.sources.postgres.access.publication import ensure_publication
+from headrace.sources.postgres.bulk.choice import TableFacts, slot_name
+from headrace.sources.postgres.bulk.columns import Inexact
+from headrace.sources.postgres.bulk.facts import read_facts
+from headrace.sources.postgres.bulk.ranges import ALL_PAGES, PageRange, page_ranges
+from headrace.sources.postgres.bulk.reading import Reader
+from headrace.sources.postgres.bulk.record import LoadRecord, forget, load_record
+from headrace.sources.postgres.bulk.slot import drop_slot, exported, slot_exists
+from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 from headrace.store.delta.parts import remove_uncommitted

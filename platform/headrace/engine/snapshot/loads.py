@@ -17,10 +17,10 @@ from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.progress import Progress
 from headrace.results import LoadResult
 from headrace.settings import Settings
-from headrace.sources.bulk.columns import Inexact
-from headrace.sources.bulk.record import load_record
 from headrace.sources.dsn import source_dsn
-from headrace.sources.topics import Topics
+from headrace.sources.postgres.bulk.columns import Inexact
+from headrace.sources.postgres.bulk.record import load_record
+from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 
 

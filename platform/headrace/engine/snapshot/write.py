@@ -25,8 +25,8 @@ from headrace.engine.spark.query import run
 from headrace.engine.table.table import StgTable, Table
 from headrace.planner.sql.direct import Direct
 from headrace.results import Accounting
-from headrace.sources.envelope import sequence
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.schema import SourceSchema
+from headrace.sources.stream.envelope import sequence
 from headrace.store.delta.parts import Part, write_part
 from headrace.store.record.commits import Commit
 from headrace.store.record.frontier import Offsets, merge_offsets

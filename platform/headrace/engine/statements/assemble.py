@@ -21,7 +21,7 @@ from headrace.planner.plan import Plan
 from headrace.planner.policy.modes import effective_freshness, refresh_modes
 from headrace.planner.sql.state import State
 from headrace.planner.strategies import Weighted
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.schema import SourceSchema
 from headrace.spec import Project
 from headrace.spec.identity import digest, rows_identity
 from headrace.spec.model import SchemaChangeBehavior as Behavior

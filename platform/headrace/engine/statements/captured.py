@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from headrace.catalog import Catalog
 from headrace.errors import TerminalError
-from headrace.sources.postgres import MessageKey, SourceSchema, describe
+from headrace.sources.database import database
+from headrace.sources.schema import MessageKey, SourceSchema
 from headrace.sources.schema_change import change, followed, refused
 from headrace.spec import Project
 from headrace.spec.model import SchemaChangeBehavior as Behavior
@@ -111,5 +112,5 @@ class Captured:
         asked = sorted(tables)
         for source in sorted({t.source for t in asked}):
             own = [t for t in asked if t.source == source]
-            found |= describe(self.dsn(source), own, self.declared)
+            found |= database(self.dsn(source)).describe(own, self.declared)
         return found

@@ -15,8 +15,8 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import StgTable, Table, is_stg
 from headrace.errors import TerminalError, UnknownName
 from headrace.results import DeadLettersResult
-from headrace.sources.dead_letters import DROPPED, REPLAYED, DeadLetters
-from headrace.sources.messages import raw
+from headrace.sources.stream.dead_letters import DROPPED, REPLAYED, DeadLetters
+from headrace.sources.stream.messages import raw
 
 Places = Collection[tuple[int, int]]
 """Partitions and offsets of some letters; empty for all that are open."""

@@ -10,7 +10,7 @@ from headrace.engine.statements.rewind import Rewind
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.table import Table
 from headrace.errors import TransientError
-from headrace.sources.topics import Topics
+from headrace.sources.stream.topics import Topics
 
 
 def supervised(supervisor: Supervisor, topics: Topics, run_id: str) -> Rewind:

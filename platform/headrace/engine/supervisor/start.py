@@ -19,9 +19,9 @@ from headrace.engine.table.table import Registry, Table
 from headrace.errors import HeadraceError
 from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
-from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.marks import mark_topics
-from headrace.sources.topics import Topics
+from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 

@@ -13,7 +13,7 @@ from headrace.engine.table.limits import Limits
 from headrace.engine.table.run import TableRun
 from headrace.planner.plan import Plan
 from headrace.planner.policy.classify import Change
-from headrace.sources.postgres import SourceSchema
+from headrace.sources.schema import SourceSchema
 from headrace.spec.model import RefreshMode, SchemaChangeBehavior, SourceTable, TableName, TableSpec
 from headrace.store.live.head import Cold, Head
 from headrace.store.tables import StoredTable

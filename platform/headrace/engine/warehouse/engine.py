@@ -43,9 +43,9 @@ from headrace.errors import SnapshotAnew
 from headrace.progress import Progress
 from headrace.results import RefreshResult
 from headrace.settings import Settings
-from headrace.sources.dead_letters import DeadLetters
 from headrace.sources.health import Limits
-from headrace.sources.topics import Topics
+from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
 from headrace.spec.edit import create_all
 from headrace.spec.model import SourceTable, TableName

@@ -16,8 +16,8 @@ from headrace.engine.supervisor.start import attempts
 from headrace.engine.warehouse.engine import Engine, build
 from headrace.errors import TransientError
 from headrace.settings import Settings
-from headrace.sources.dead_letters import DeadLetters
-from headrace.sources.topics import Topics
+from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
 from headrace.store.lease import Lease
 

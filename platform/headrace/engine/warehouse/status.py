@@ -17,7 +17,7 @@ from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TransientError
 from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
 from headrace.scheduling.turns import PAST
-from headrace.sources.topics import Topics
+from headrace.sources.stream.topics import Topics
 from headrace.spec.alteration import Alteration, freshness_text
 from headrace.spec.model import RefreshMode, TableName
 from headrace.spec.partitions.completion import completion_text

@@ -75,7 +75,9 @@ def ensure_database(settings: Settings) -> None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [SOURCE_ROLE]).fetchone()
     if found is None:
-        from headrace.sources.access.role import make_role  # loads what the command line has no use for
+        from headrace.sources.postgres.access.role import (
+            make_role,  # loads what the command line has no use for
+        )
 
         make_role(settings.postgres_dsn(), SOURCE_ROLE, settings.source_password)
 

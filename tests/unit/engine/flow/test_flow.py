@@ -20,8 +20,8 @@ from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest.cuts import CutMissed
 from headrace.engine.table.limits import Limits
 from headrace.planner.policy.relief import LARGEST, BatchSize
-from headrace.sources.envelope import Event
-from headrace.sources.transactions import Transactions
+from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.transactions import Transactions
 from headrace.spec.model import SourceTable
 from headrace.store.record.commits import Commit
 

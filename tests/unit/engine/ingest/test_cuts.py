@@ -8,9 +8,9 @@ import pytest
 
 from headrace.engine.ingest.cuts import Cut, CutMissed, Cuts
 from headrace.engine.ingest.source_rows import last_images, offsets_after, unseen_events
-from headrace.sources.envelope import Event
 from headrace.sources.marks import MARKER_TABLE
-from headrace.sources.position import Seen
+from headrace.sources.postgres.position import Seen
+from headrace.sources.stream.envelope import Event
 from headrace.spec.model import TableName
 
 USERS, MARKERS = "shop.public.users", f"shop.public.{MARKER_TABLE}"

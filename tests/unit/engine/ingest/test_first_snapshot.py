@@ -8,7 +8,7 @@ import pytest
 
 from headrace.engine.ingest.first_snapshot import left_behind
 from headrace.engine.table.table import StgTable
-from headrace.sources.envelope import sequence
+from headrace.sources.stream.envelope import sequence
 from headrace.spec.model import TableName
 from headrace.store.record.commits import Commit
 

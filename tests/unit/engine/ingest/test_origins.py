@@ -13,8 +13,8 @@ import pytest
 from headrace.engine.ingest import origins as module
 from headrace.engine.ingest.origins import Origins
 from headrace.engine.table.run import TableRun
-from headrace.sources.envelope import sequence
 from headrace.sources.origin import Server
+from headrace.sources.stream.envelope import sequence
 from headrace.spec.model import SourceTable
 from headrace.store.record.commits import Commit
 
@@ -26,7 +26,6 @@ class World:
     origins: Origins
     server: Server | None = field(default_factory=lambda: Server("7301", 1, 900, None))
     topics: dict[str, str] = field(default_factory=lambda: {"shop.public.a": "ida", "shop.public.b": "idb"})
-    begins: int = 0
     renewed: list[list[str]] = field(default_factory=list)
 
     def look(self, *tables: Any) -> dict[Any, str]:
@@ -64,15 +63,14 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
             tmp_path,
         )
     )
-    monkeypatch.setattr(module, "server", lambda dsn, slot, publication, captured: made.server)
-    monkeypatch.setattr(module, "slot_begins", lambda state, source: made.begins)
 
-    def restream(dsn: str, of: Any, tables: list[SourceTable], client: Any, state: Path) -> None:
+    def restream(of: Any, tables: list[SourceTable], client: Any, note: Callable[[int], None]) -> None:
         made.renewed.append([t.table for t in tables])
-        made.begins = 800
+        note(800)
         made.server = Server("7301", 1, 900, None)
 
-    monkeypatch.setattr(module, "restream", restream)
+    asked = SimpleNamespace(server=lambda of, tables, offsets: made.server, restream=restream)
+    monkeypatch.setattr(module, "database", lambda dsn: asked)
     return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.engine.ingest.ingest import reading_snapshot
-from headrace.sources.envelope import Event
+from headrace.sources.stream.envelope import Event
 
 ORDERS = "shop.public.orders"
 

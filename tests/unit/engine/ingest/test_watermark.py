@@ -15,8 +15,8 @@ from headrace.engine.ingest.gate import Gate
 from headrace.engine.ingest.watermark import SourceTime, watermark
 from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.table.table import Registry
-from headrace.sources.envelope import Event
-from headrace.sources.transactions import Transactions
+from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.transactions import Transactions
 from headrace.spec.model import SourceTable, TableName
 from headrace.store.record.commits import Commit, latest
 from headrace.store.record.watermark import KEPT, Watermark

@@ -1,0 +1,1 @@
+"""MySQL and MariaDB: what `sources.database` asks, by the protocol that both speak."""
