@@ -56,13 +56,14 @@ class Settings(BaseSettings):
         default=Path(".headrace/data"), description="the warehouse, the services' state and their logs"
     )
 
-    postgres_port: Port = 55432
-    kafka_port: Port = 59092
-    kafka_controller_port: Port = 59093
-    connect_port: Port = 58083
-    gateway_port: Port = 58080
-    spark_connect_port: Port = 55002
-    dagster_port: Port = 53000
+    # Below the ports that systems give to outgoing connections, of which one may have any of those just now.
+    postgres_port: Port = 25432
+    kafka_port: Port = 29092
+    kafka_controller_port: Port = 29093
+    connect_port: Port = 28083
+    gateway_port: Port = 28080
+    spark_connect_port: Port = 25002
+    dagster_port: Port = 23000
     dagster_host: str = Field(default=LOOPBACK, description="where Dagster listens; it has no login")
 
     postgres_url: str | None = Field(

@@ -51,8 +51,8 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
 
     wanted = ["postgres", "kafka", "connect"]
     with DockerCompose(ROOT / "deploy", compose_file_name="compose.yml", services=wanted, wait=True):
-        dsn = "postgresql://headrace:headrace@127.0.0.1:55432/shop"
-        yield Services(dsn, "127.0.0.1:59092", "http://127.0.0.1:58083")
+        dsn = "postgresql://headrace:headrace@127.0.0.1:25432/shop"
+        yield Services(dsn, "127.0.0.1:29092", "http://127.0.0.1:28083")
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def test_environment_wins_over_file_and_file_over_default(
     (tmp_path / "headrace.toml").write_text("kafka_port = 1001\ngateway_port = 1002\n")
     monkeypatch.setenv("HEADRACE_GATEWAY_PORT", "1003")
     settings = Settings.load(tmp_path)
-    assert (settings.kafka_port, settings.gateway_port, settings.connect_port) == (1001, 1003, 58083)
+    assert (settings.kafka_port, settings.gateway_port, settings.connect_port) == (1001, 1003, 28083)
     assert settings.kafka_bootstrap == "127.0.0.1:1001"
 
 
@@ -77,7 +77,7 @@ def test_unknown_setting_names_the_known_one(tmp_path: Path) -> None:
     [
         ("kafka_port = 0", "`kafka_port=0`"),
         ('driver_memory = "lots"', "`driver_memory=lots`"),
-        ("kafka_port = 58080", "cannot share a port: gateway_port, kafka_port"),
+        ("kafka_port = 28080", "cannot share a port: gateway_port, kafka_port"),
         ('postgres_url = "mysql://u:secret@h/d"', "must read postgresql://user:password@host:port/database"),
         ('kafka_bootstrap_servers = "broker"', "must read host:port"),
         ('kafka_bootstrap_servers = "a:1,b:65536"', "must read host:port"),
@@ -142,8 +142,8 @@ def test_external_brokers_and_an_external_worker_are_used_as_given(tmp_path: Pat
     assert settings.connect_rest == "http://connect.example:8083"
     assert not {"kafka_port", "kafka_controller_port", "connect_port"} & settings.ports.keys()
     embedded = Settings(project=tmp_path, kafka_bootstrap_servers=None, connect_url=None)
-    assert embedded.kafka_bootstrap == "127.0.0.1:59092"
-    assert embedded.connect_rest == "http://127.0.0.1:58083"
+    assert embedded.kafka_bootstrap == "127.0.0.1:29092"
+    assert embedded.connect_rest == "http://127.0.0.1:28083"
     assert {"kafka_port", "kafka_controller_port", "connect_port"} <= embedded.ports.keys()
 
 

@@ -248,9 +248,9 @@ def test_sockets_of_deep_folders_go_to_a_private_short_one(tmp_path: Path) -> No
 
 def test_everything_that_kafka_opens_is_on_loopback(settings: Settings) -> None:
     listeners = kafka.broker_properties(settings)["listeners"].split(",")
-    assert [listener.split("//")[1] for listener in listeners] == ["127.0.0.1:59092", "127.0.0.1:59093"]
+    assert [listener.split("//")[1] for listener in listeners] == ["127.0.0.1:29092", "127.0.0.1:29093"]
     worker = kafka.connect_properties(settings)
-    assert worker["listeners"] == "http://127.0.0.1:58083"
+    assert worker["listeners"] == "http://127.0.0.1:28083"
     assert worker["producer.acks"] == "all"
 
 

@@ -12,7 +12,7 @@ from headrace.cli._shared.output import note
 
 _SETTINGS = """\
 # Settings of this project; every one can also be given as HEADRACE_<NAME> in the environment.
-# gateway_port = 58080
+# gateway_port = 28080
 # postgres_url = "postgresql://user:password@host:5432/database"
 # kafka_bootstrap_servers = "host:9092"
 # connect_url = "http://host:8083"
