@@ -43,12 +43,13 @@ class MariaDb:
     """A running server.
 
     Args:
-        log: where it writes what it says.
+        zone: of sessions that set none, after the next start.
     """
 
     home: Path
     data: Path
     port: int
+    zone: str = "+00:00"
     _process: subprocess.Popen[bytes] | None = field(default=None)
 
     def connect(self, database: str | None = None) -> pymysql.Connection:
@@ -95,6 +96,7 @@ class MariaDb:
             "binlog-format": "ROW",
             "binlog-row-image": "FULL",
             "character-set-server": "utf8mb4",
+            "default-time-zone": self.zone,
             "innodb-buffer-pool-size": "64M",
             "innodb-flush-log-at-trx-commit": 1,
             "sync-binlog": 1,
@@ -116,11 +118,12 @@ class MariaDb:
 
 
 @contextmanager
-def mariadb(home: Path, port: int) -> Iterator[MariaDb]:
+def mariadb(home: Path, port: int, zone: str) -> Iterator[MariaDb]:
     """A new server with a binary log; it is stopped at the end and its data are gone.
 
     Args:
         home: where the server's files are kept.
+        zone: see `MariaDb`.
     """
     place = installed(home)
     folder = Path(tempfile.mkdtemp(prefix="headrace-mariadb-"))
@@ -129,7 +132,7 @@ def mariadb(home: Path, port: int) -> Iterator[MariaDb]:
     install += [f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
     install += ["--user=root"] if os.geteuid() == 0 else []
     subprocess.run(install, check=True, cwd="/", capture_output=True)
-    server = MariaDb(place, data, port)
+    server = MariaDb(place, data, port, zone)
     try:
         server.start()
         yield server

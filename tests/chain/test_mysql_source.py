@@ -29,6 +29,7 @@ SCENARIO = ROOT / "tests" / "scenarios" / "film_store.sql"
 SERVERS = ROOT / ".headrace" / "servers"
 PASSWORD = "it's secret"
 TABLES = ("category", "film", "customer", "inventory", "rental", "payment", "balance", "corpus", "busy")
+ZONES = ("+05:30", "-08:00", "+00:00")
 CORPUS, BUSY, JOINED = "stg.store_corpus", "stg.store_busy", "dwd.sold_to_customers"
 
 FILES = {
@@ -103,7 +104,7 @@ def write_files(project: Path, port: int) -> None:
 def store(running_shop: Shop) -> Iterator[Store]:
     shop, [port] = running_shop, free_ports(1)
     project = shop.settings.project
-    with mariadb(SERVERS, port) as server:
+    with mariadb(SERVERS, port, ZONES[0]) as server:
         server.execute(*parts()[0])
         server.execute(corpus.create("corpus"), *corpus.rows("corpus", 1), database="store")
         server.execute("CREATE TABLE busy (id int PRIMARY KEY, n int, t text)", database="store")
@@ -137,15 +138,29 @@ def test_a_film_store_is_followed(store: Store) -> None:
     store.verify()
     with store.shop.load(seed=91) as load:
         store.execute(*parts()[1])
-        store.execute(*corpus.rows("corpus", 101))
-        for place in range(3):
-            store.execute(*corpus.updates("corpus", 101, place))
+        for zone in ZONES[1:]:
+            follow_types_in(store, zone)
         load.raise_if_failed()
     eventually("what is renamed", lambda: "full_name" in columns(store, "stg.store_customer"))
     eventually("what is added", lambda: "stars" in columns(store, "stg.store_film"))
     store.shop.wait_caught_up()
     store.verify()
     assert not [t for t, s in store.shop.status().items() if s.dead_letters]
+
+
+def follow_types_in(store: Store, zone: str) -> None:
+    """The connector's sessions, and the server's own, have another zone than the first load had."""
+    store.server.stop()
+    store.server.zone = zone
+    store.server.start()
+    with ConnectClient(store.shop.settings.connect_rest) as connect:
+        connect.restart("store")
+        connect.wait_running("store")
+    first = 100 * ZONES.index(zone) + 1
+    store.execute(*corpus.rows("corpus", first))
+    for place in range(3):
+        store.execute(*corpus.updates("corpus", first, place))
+    eventually(zone, lambda: store.rows(CORPUS) == len(corpus.rows("c", 1)) * (1 + ZONES.index(zone)))
 
 
 def columns(store: Store, table: str) -> set[str]:

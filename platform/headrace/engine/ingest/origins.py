@@ -16,6 +16,7 @@ from headrace.sources.restream import begins, note_begin
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable, TableName
+from headrace.store.record.commits import Commit
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,10 @@ class Origins:
         """Tables that something else was put in front of, each with why. The others note what they read."""
         found: dict[TableName, str] = {}
         slotted = {t.source.table.source for t in tables if _known(t).slotted}
-        for table, at, now in self._now(tables):
+        for seen in self._now(tables):
+            table, now = seen.table, seen.now
             known, missed = _known(table), table.source.table.source in slotted
-            if (why := _wrong(table, known, now, at, missed=missed)) is not None:
+            if (why := _wrong(seen, known, missed=missed)) is not None:
                 found[table.name] = why
             else:
                 table.run.origin = known.completed(now)
@@ -48,8 +50,8 @@ class Origins:
 
     def now(self, table: StgTable) -> Origin:
         """What a table that is read again counts in from now on."""
-        [(_, _, now)] = self._now([table])
-        return _known(table).completed(now)
+        [seen] = self._now([table])
+        return _known(table).completed(seen.now)
 
     def renew(self, table: StgTable, tables: Sequence[StgTable]) -> bool:
         """Make the stream of the table's source anew, where it does not go on by itself.
@@ -60,11 +62,13 @@ class Origins:
             Whether it was; then all of them lack what was changed before.
         """
         source = table.source.table.source
-        [(_, at, now)] = self._now([table])
+        heads = {t.name: t.store.commit for t in tables}
+        [seen] = self._now([table])
+        at, slot = seen.at, seen.now.slot
         # A slot that was made anew since a table stopped need not be made for that table once more.
-        back = [t for t in tables if _known(t).slot == now.slot]
+        back = [heads[t.name] for t in tables if _known(t).slot == slot]
         slotted = any(_known(t).slotted for t in tables)
-        if at is None or not ((at.slot and slotted) or any(_back(t, at) for t in back)):
+        if at is None or not ((at.slot and slotted) or any(_back(head, at) for head in back)):
             return False
         captured = [t.source.table for t in tables]
         with ConnectClient(self.connect_url) as client:
@@ -73,7 +77,9 @@ class Origins:
             )
         return True
 
-    def _now(self, tables: Sequence[StgTable]) -> list[tuple[StgTable, Server | None, Origin]]:
+    def _now(self, tables: Sequence[StgTable]) -> list[_Seen]:
+        # A log is only behind what was applied before it was asked: answers may take seconds.
+        heads = {t.name: t.store.commit for t in tables}
         ids = self.topics.ids([t.topic for t in tables])
         sources = {t.source.table.source for t in tables}
         captured = [t.source.table for t in tables]
@@ -81,7 +87,7 @@ class Origins:
             source: self._server(source, [t for t in captured if t.source == source]) for source in sources
         }
         slots = {source: begins(self.state, source) for source in sources}
-        found: list[tuple[StgTable, Server | None, Origin]] = []
+        found: list[_Seen] = []
         for table in tables:
             source, topic = table.source.table.source, ids.get(table.topic, "")
             at, slot = servers[source], slots[source]
@@ -95,7 +101,7 @@ class Origins:
                     relation=at.relations.get(table.source.table, 0),
                     published=table.source.table in at.published,
                 )
-            found.append((table, at, now))
+            found.append(_Seen(table, heads[table.name], at, now))
         return found
 
     def _server(self, source: str, captured: Sequence[SourceTable]) -> Server | None:
@@ -115,8 +121,21 @@ class Origins:
             return {}
 
 
-def _back(table: StgTable, at: Server) -> bool:
-    head = table.store.commit
+@dataclass(frozen=True)
+class _Seen:
+    """
+    Args:
+        head: the table's newest commit before anybody was asked.
+        at: the source's server; None where it does not answer.
+    """
+
+    table: StgTable
+    head: Commit
+    at: Server | None
+    now: Origin
+
+
+def _back(head: Commit, at: Server) -> bool:
     return went_back(head.high, head.generation, at.lsn)
 
 
@@ -125,13 +144,14 @@ def _known(table: StgTable) -> Origin:
     return table.run.origin or Origin.of(table.store.commit.origin)
 
 
-def _wrong(table: StgTable, known: Origin, now: Origin, at: Server | None, *, missed: bool) -> str | None:
+def _wrong(seen: _Seen, known: Origin, *, missed: bool) -> str | None:
     """Args: missed: whether the source's slot was there before, so that it counts where it is not."""
-    if table.store.version == 0:  # it has nothing that could follow something else; but it had a stream
+    table, at = seen.table, seen.at
+    if seen.head.version == 0:  # it has nothing that could follow something else; but it had a stream
         return at.slot if at is not None and missed else None
-    if (why := known.replaced(now)) is not None or at is None:
+    if (why := known.replaced(seen.now)) is not None or at is None:
         return why
-    if _back(table, at):
+    if _back(seen.head, at):
         return "its source's log stands before what was applied of it: it is an older copy of itself"
     if missed and at.slot is not None:
         return at.slot

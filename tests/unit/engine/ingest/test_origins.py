@@ -74,6 +74,19 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     return made
 
 
+def test_what_is_applied_while_a_server_answers_is_not_before_its_log(world: World) -> None:
+    """One source is silent for seconds while another one's table goes on."""
+    slow = table("a")
+    ids = world.origins.topics.ids
+
+    def answers(names: Any) -> Any:
+        slow.store.commit = Commit("stg.a", "stream", 4, high=sequence(0, 2_000))
+        return ids(names)
+
+    world.origins.topics.ids = answers  # type: ignore[method-assign]
+    assert world.look(slow) == {}
+
+
 def lost(world: World) -> None:
     world.server = Server("7301", 1, 900, "the slot is gone")
 
