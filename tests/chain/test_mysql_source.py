@@ -220,13 +220,14 @@ def test_a_log_that_is_gone_is_noticed_and_resync_leads_back(store: Store) -> No
         said = shop.status()[BUSY].last_error
         assert "has removed `mysql-bin." in said and f"headrace resync {BUSY}" in said
         assert shop.status()["stg.orders"].state == "RUNNING"
+        command(shop, "resync", BUSY)
         for name in store.names:
-            if name.startswith("stg."):
-                command(shop, "resync", name)
+            if name.startswith("stg.") and name != BUSY:
+                shop.client.run(f"ALTER MATERIALIZED TABLE {name} RESYNC")
         store.execute("INSERT INTO busy VALUES (-2, 2, 'after it')")
         shop.wait_running()
         eventually("what follows", lambda: connect.status("store").running)
-    store.verify()
+    store.verify(BUSY, "stg.store_customer", JOINED)
     assert len(shop.client.query(f"SELECT * FROM {BUSY} WHERE id < 0")) == 2
 
 
