@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from headrace.catalog.database import reading, utc_now
 from headrace.catalog.schema import captured_table as c
+from headrace.sources.schema import SourceSchema
 from headrace.spec.model import SourceTable
-
-if TYPE_CHECKING:
-    from headrace.sources.schema import SourceSchema
 
 
 class CapturedTables:
@@ -24,9 +21,6 @@ class CapturedTables:
 
     def known(self, tables: Iterable[SourceTable]) -> dict[SourceTable, SourceSchema]:
         """Of these tables, those that were ever noted."""
-        # PostgreSQL's client comes with it, which most commands do not need.
-        from headrace.sources.schema import SourceSchema
-
         named = {str(table): table for table in tables}
         with reading(self._engine) as connection:
             rows = connection.execute(sa.select(c.c.name, c.c.columns).where(c.c.name.in_(named))).all()

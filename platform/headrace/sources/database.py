@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.sources.connect import ConnectClient, ConnectorStatus
 from headrace.sources.health import Facts
 from headrace.sources.origin import Server
@@ -19,6 +19,15 @@ from headrace.sources.position import Position
 from headrace.sources.schema import MessageKey, SourceSchema
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
+
+
+class Closed(Protocol):
+    """A connection that can be closed."""
+
+    def close(self) -> None: ...
+
+
+Connection = TypeVar("Connection", bound=Closed)
 
 Table = tuple[str, str]
 """Schema and name of a captured table. MySQL's schemas are its databases."""
@@ -40,11 +49,21 @@ class RoleScript:
     hints: tuple[str, ...]
 
 
-class ColumnWatch(Protocol):
+@dataclass(frozen=True)
+class ColumnWatch(Generic[Connection]):
     """A connection over which columns are looked at again and again.
 
     Each method raises TransientError where the database does not answer.
+
+    Args:
+        ask_fingerprints, ask_described: what the database has for the two methods.
+        failure: what its client raises.
     """
+
+    connection: Connection
+    ask_fingerprints: Callable[[Connection, Iterable[SourceTable]], dict[SourceTable, str]]
+    ask_described: Callable[[Connection, SourceTable, tuple[str, ...]], SourceSchema]
+    failure: type[Exception]
 
     def fingerprints(self, tables: Iterable[SourceTable]) -> dict[SourceTable, str]:
         """A text for each captured table that is another one after its columns or key were changed.
@@ -52,13 +71,32 @@ class ColumnWatch(Protocol):
         A change of a row is seen by nobody before the columns that it was made with: asked after a message
         was read, the answer is of the columns that the message was made with, or of later ones.
         """
-        ...
+        try:
+            return self.ask_fingerprints(self.connection, tables)
+        except self.failure as error:
+            raise TransientError(str(error)) from error
 
     def described(self, table: SourceTable, declared: tuple[str, ...]) -> SourceSchema:
         """As `SourceDatabase.describe`, of one table."""
-        ...
+        try:
+            return self.ask_described(self.connection, table, declared)
+        except self.failure as error:
+            raise TransientError(str(error)) from error
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.connection.close()
+
+
+@dataclass(frozen=True)
+class Capture:
+    """
+    Args:
+        tables: those that a connector captures, partitions not among them.
+        sent: tables whose changes it is sent under their names.
+    """
+
+    tables: frozenset[Table]
+    sent: frozenset[Table]
 
 
 class SourceDatabase(Protocol):
@@ -70,7 +108,7 @@ class SourceDatabase(Protocol):
         """The schemas of captured tables. Raises UnknownName where one does not exist."""
         ...
 
-    def columns(self) -> ColumnWatch:
+    def columns(self) -> ColumnWatch[Any]:
         """A connection to look at columns by."""
         ...
 
@@ -118,16 +156,16 @@ class SourceDatabase(Protocol):
         """
         ...
 
-    def captured(self, connector: Connector) -> set[Table]:
-        """The tables that the connector captures, partitions not among them."""
+    def capture(self, connector: Connector) -> Capture:
+        """What the connector captures."""
         ...
 
-    def sent(self, connector: Connector) -> frozenset[Table]:
-        """The captured tables whose changes the connector is sent under their names."""
-        ...
+    def prepare(self, connector: Connector) -> bool:
+        """Make what the connector needs in the database before it is registered, where headrace is to.
 
-    def prepare(self, connector: Connector) -> None:
-        """Make what the connector needs in the database before it is registered, where it may be made."""
+        Returns:
+            Whether it is; then all that is captured is sent.
+        """
         ...
 
     def check(self, connector: Connector, tables: Iterable[SourceTable]) -> list[Check]:

@@ -25,15 +25,19 @@ MESSAGE = "m"
 """Debezium's operation of a message. Its topic is that of the connector."""
 
 
+def marker_schemas(connector: Connector, schemas: Iterable[str]) -> list[str]:
+    """Of these schemas, those in which the connector captures a marker table."""
+    return sorted(s for s in set(schemas) if connector.captures(s, MARKER_TABLE))
+
+
 def mark_topics(connector: Connector, captured: Iterable[SourceTable]) -> list[str]:
     """Where the marks of a source arrive.
 
     Args:
         captured: tables whose schemas may have a marker table.
     """
-    schemas = sorted({table.schema for table in captured})
-    tables = [s for s in schemas if connector.captures(s, MARKER_TABLE)]
-    topics = [f"{connector.name}.{schema}.{MARKER_TABLE}" for schema in tables]
+    schemas = marker_schemas(connector, (table.schema for table in captured))
+    topics = [f"{connector.name}.{schema}.{MARKER_TABLE}" for schema in schemas]
     return [*topics, f"{connector.name}.message"] if sends_messages(connector) else topics
 
 

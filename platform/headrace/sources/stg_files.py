@@ -32,15 +32,12 @@ def new_tables(
         TerminalError: the role may not publish a table.
         SpecError: a table's name is none, or that of another one.
     """
-    source_database = database(dsn)
-    tables = source_database.captured(connector)
-    tables = {(schema, table) for schema, table in tables if table != MARKER_TABLE}
+    capture = database(dsn).capture(connector)
+    tables, there = {t for t in capture.tables if t[1] != MARKER_TABLE}, capture.sent
     if not source.layer_files(tables, taken):
         return {}
-    there = source_database.sent(connector)
-    if not tables <= there:
-        source_database.prepare(connector)
-        there = source_database.sent(connector)
+    if not tables <= there and database(dsn).prepare(connector):
+        there = frozenset(tables)
     for schema, table in sorted(tables - there):
         log.debug("%s.%s of %s is not published", schema, table, connector.name)
     return source.layer_files(tables & there, taken)

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from headrace.engine.table.table import StgTable
 from headrace.errors import TransientError, UnknownName
@@ -34,7 +35,7 @@ class SourceColumns:
         self._dsn = dsn
         self._declared = declared
         self._lock = threading.Lock()
-        self._connections: dict[str, ColumnWatch] = {}
+        self._connections: dict[str, ColumnWatch[Any]] = {}
         self._silent: dict[str, float] = {}  # until when, by the monotonic clock
         self._seen: dict[TableName, tuple[str, str]] = {}  # a fingerprint, and the digest that it is of
 
@@ -64,12 +65,12 @@ class SourceColumns:
                         connection.close()
         return found
 
-    def _connected(self, source: str) -> ColumnWatch:
+    def _connected(self, source: str) -> ColumnWatch[Any]:
         if source not in self._connections:
             self._connections[source] = database(self._dsn(source)).columns()
         return self._connections[source]
 
-    def _look(self, connection: ColumnWatch, tables: Sequence[StgTable]) -> dict[TableName, str]:
+    def _look(self, connection: ColumnWatch[Any], tables: Sequence[StgTable]) -> dict[TableName, str]:
         found: dict[TableName, str] = {}
         now = connection.fingerprints({t.source.table for t in tables})
         for table in tables:

@@ -9,7 +9,7 @@ import pymysql
 
 from headrace.errors import HeadraceError, TransientError
 from headrace.sources.database import Check, RoleScript
-from headrace.sources.marks import MARKER_TABLE
+from headrace.sources.marks import MARKER_TABLE, marker_schemas
 from headrace.sources.mysql.client import Client, connect, quoted
 from headrace.sources.mysql.position import marker_sql
 from headrace.sources.mysql.server import incomplete
@@ -17,7 +17,7 @@ from headrace.sources.mysql.tables import captured, described
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
-GLOBAL = ("SELECT", "RELOAD", "SHOW DATABASES", "REPLICATION SLAVE", "REPLICATION CLIENT")
+GLOBAL = ("RELOAD", "SHOW DATABASES", "REPLICATION SLAVE", "REPLICATION CLIENT")
 """What Debezium's snapshot and stream ask for, by MySQL's names; MariaDB takes them, too."""
 
 _SYNONYMS = {"REPLICATION CLIENT": "BINLOG MONITOR", "REPLICATION SLAVE": "REPLICATION REPLICA"}
@@ -68,11 +68,10 @@ def _privileges(client: Client) -> list[str]:
     except pymysql.MySQLError:
         return []
     granted = re.search(r"GRANT (.+?) ON \*\.\*", grants)
-    if granted is None or "ALL PRIVILEGES" in granted[1]:
-        missing = [] if granted else list(GLOBAL[1:])
-    else:
-        has = {p.strip() for p in granted[1].split(",")}
-        missing = [p for p in GLOBAL[1:] if p not in has and _SYNONYMS.get(p) not in has]
+    has = {p.strip() for p in granted[1].split(",")} if granted else set()
+    if "ALL PRIVILEGES" in has:
+        return []
+    missing = [p for p in GLOBAL if p not in has and _SYNONYMS.get(p) not in has]
     return [f"GRANT {', '.join(missing)} ON *.* TO {client.user};"] if missing else []
 
 
@@ -95,7 +94,7 @@ def _marker(client: Client, connector: Connector, tables: list[SourceTable]) -> 
     databases = sorted({t.schema for t in tables})
     if not databases:
         return []
-    found = [s for s in databases if connector.captures(s, MARKER_TABLE)]
+    found = marker_schemas(connector, databases)
     database = found[0] if found else databases[0]
     grant = f"GRANT INSERT, UPDATE, DELETE ON {quoted(database, MARKER_TABLE)} TO {client.user};"
     mends = f"{marker_sql(database)} {grant}"
@@ -120,10 +119,10 @@ def role(dsn: str, connector: Connector, name: str) -> RoleScript:
     databases = sorted({schema for schema, _ in tables})
     statements = [
         f"CREATE USER {user} IDENTIFIED BY '…';",
-        f"GRANT {', '.join(GLOBAL[1:])} ON *.* TO {user};",
+        f"GRANT {', '.join(GLOBAL)} ON *.* TO {user};",
     ]
     statements += [f"GRANT SELECT, LOCK TABLES ON {quoted(d)}.* TO {user};" for d in databases]
-    markers = [d for d in databases if connector.captures(d, MARKER_TABLE)]
+    markers = marker_schemas(connector, databases)
     if markers and (markers[0], MARKER_TABLE) not in tables:
         statements.append(marker_sql(markers[0]))
     statements += [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -100,17 +101,15 @@ class Client:
         return [str(row[0]) for row in self.rows("SHOW BINARY LOGS")]
 
 
-class answering:
+@contextmanager
+def answering() -> Iterator[None]:
     """What means that the server does not answer, as TransientError."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, pymysql.MySQLError) and (
-            isinstance(error, pymysql.InterfaceError) or (error.args and error.args[0] in _LOST)
-        ):
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        if isinstance(error, pymysql.InterfaceError) or (error.args and error.args[0] in _LOST):
             raise silent(error) from error
+        raise
 
 
 def silent(error: Exception) -> TransientError:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pymysql
 
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import TerminalError
 from headrace.sources.connect import ConnectClient, ConnectorFile, ConnectorStatus
-from headrace.sources.database import Check, RoleScript, Table
+from headrace.sources.database import Capture, Check, ColumnWatch, RoleScript
 from headrace.sources.health import Facts
 from headrace.sources.mysql import access
 from headrace.sources.mysql.client import Client, connect
@@ -21,28 +21,6 @@ from headrace.sources.origin import Server
 from headrace.sources.schema import MessageKey, SourceSchema
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
-
-
-@dataclass(frozen=True)
-class MysqlColumns:
-    """See `sources.database.ColumnWatch`."""
-
-    client: Client
-
-    def fingerprints(self, tables: Iterable[SourceTable]) -> dict[SourceTable, str]:
-        try:
-            return fingerprints(self.client, tables)
-        except pymysql.MySQLError as error:
-            raise TransientError(str(error)) from error
-
-    def described(self, table: SourceTable, declared: tuple[str, ...]) -> SourceSchema:
-        try:
-            return described(self.client, table, declared)
-        except pymysql.MySQLError as error:
-            raise TransientError(str(error)) from error
-
-    def close(self) -> None:
-        self.client.close()
 
 
 @dataclass(frozen=True)
@@ -57,8 +35,8 @@ class MysqlDatabase:
         with connect(self.dsn) as client:
             return {table: described(client, table, declared(table)) for table in tables}
 
-    def columns(self) -> MysqlColumns:
-        return MysqlColumns(connect(self.dsn))
+    def columns(self) -> ColumnWatch[Client]:
+        return ColumnWatch(connect(self.dsn), fingerprints, described, pymysql.MySQLError)
 
     def server(
         self,
@@ -98,16 +76,15 @@ class MysqlDatabase:
         client.put_connector(file.streaming())
         client.resume(connector.name)
 
-    def captured(self, connector: Connector) -> set[Table]:
-        with connect(self.dsn) as client:
-            return captured(client, connector)
-
-    def sent(self, connector: Connector) -> frozenset[Table]:
+    def capture(self, connector: Connector) -> Capture:
         """The log has all changes of all tables."""
-        return frozenset(self.captured(connector))
+        with connect(self.dsn) as client:
+            tables = frozenset(captured(client, connector))
+        return Capture(tables, tables)
 
-    def prepare(self, connector: Connector) -> None:
-        """The connector makes nothing there."""
+    def prepare(self, connector: Connector) -> bool:
+        """There is nothing to make."""
+        return False
 
     def check(self, connector: Connector, tables: Iterable[SourceTable]) -> list[Check]:
         return access.look(self.dsn, connector, tables)

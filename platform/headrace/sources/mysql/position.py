@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import pymysql
 
 from headrace.errors import TerminalError, TransientError
-from headrace.sources.marks import MARKER_TABLE
+from headrace.sources.marks import MARKER_TABLE, marker_schemas
 from headrace.sources.mysql.client import Client, answering, connect, denied, quoted
-from headrace.sources.part import KEYS, Part
+from headrace.sources.part import Part
 from headrace.sources.position import Seen
 from headrace.sources.schema import SourceSchema
 from headrace.sources.stream import binlog
@@ -95,7 +95,7 @@ class MysqlPosition:
         fields = ", ".join(c.select.replace("{}", quoted(c.name)) for c in schema.columns)
         name = quoted(schema.table.schema, schema.table.table)
         with self._reading, pq.ParquetWriter(path, arrow, compression="lz4") as writer:
-            for where in [None] if part is None else conditions(part):
+            for where in [None] if part is None else part.conditions(quoted, literal):
                 query = f"SELECT {fields} FROM {name}" + ("" if where is None else f" WHERE {where}")
                 for rows in self._chunks(query, schema):
                     writer.write_table(_arrow(rows, arrow))
@@ -135,17 +135,8 @@ class MysqlPosition:
             return list(self.client.rows(text))
 
 
-def conditions(part: Part) -> Iterator[str]:
-    """Of queries that give each row of the part once, together."""
-    yield f"({part.condition})"
-    columns = ", ".join(quoted(name) for name in part.key)
-    for first in range(0, len(part.others), KEYS):
-        rows = (", ".join(map(_literal, key)) for key in part.others[first : first + KEYS])
-        among = f"({columns}) IN ({', '.join(f'({row})' for row in rows)})"
-        yield f"({part.condition}) IS NOT TRUE AND {among}"
-
-
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value as SQL reads it."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (int, Decimal, float)):
@@ -230,7 +221,7 @@ def _no_log(connector: Connector) -> str:
 
 
 def _marker(connector: Connector, schemas: Collection[str]) -> str:
-    found = sorted(s for s in schemas if connector.captures(s, MARKER_TABLE))
+    found = marker_schemas(connector, schemas)
     if not found:
         database = min(schemas, default="…")
         raise TerminalError(

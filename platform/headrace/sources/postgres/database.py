@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import psycopg
 
-from headrace.errors import TransientError
 from headrace.sources.connect import ConnectClient, ConnectorFile, ConnectorStatus
-from headrace.sources.database import Check, RoleScript, Table
+from headrace.sources.database import Capture, Check, ColumnWatch, RoleScript
 from headrace.sources.health import Facts
 from headrace.sources.origin import Server
 from headrace.sources.postgres.access import preflight, publication, role
@@ -25,28 +24,6 @@ from headrace.spec.model import SourceTable
 
 
 @dataclass(frozen=True)
-class PostgresColumns:
-    """See `sources.database.ColumnWatch`."""
-
-    connection: psycopg.Connection[tuple[object, ...]]
-
-    def fingerprints(self, tables: Iterable[SourceTable]) -> dict[SourceTable, str]:
-        try:
-            return fingerprints(self.connection, tables)
-        except psycopg.Error as error:
-            raise TransientError(str(error)) from error
-
-    def described(self, table: SourceTable, declared: tuple[str, ...]) -> SourceSchema:
-        try:
-            return described(self.connection, table, declared)
-        except psycopg.Error as error:
-            raise TransientError(str(error)) from error
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-@dataclass(frozen=True)
 class PostgresDatabase:
     """See `sources.database.SourceDatabase`."""
 
@@ -57,8 +34,8 @@ class PostgresDatabase:
     ) -> Mapping[SourceTable, SourceSchema]:
         return describe(self.dsn, tables, declared)
 
-    def columns(self) -> PostgresColumns:
-        return PostgresColumns(connect(self.dsn))
+    def columns(self) -> ColumnWatch[psycopg.Connection[tuple[object, ...]]]:
+        return ColumnWatch(connect(self.dsn), fingerprints, described, psycopg.Error)
 
     def server(
         self,
@@ -92,18 +69,17 @@ class PostgresDatabase:
         note(begins)
         client.resume_at(connector.name, connector.config["topic.prefix"], begins)
 
-    def captured(self, connector: Connector) -> set[Table]:
+    def capture(self, connector: Connector) -> Capture:
         with connect(self.dsn) as connection:
-            return publication.captured(connection, connector, partitions=False)
+            tables = publication.captured(connection, connector, partitions=False)
+            return Capture(frozenset(tables), published(connection, connector.publication))
 
-    def sent(self, connector: Connector) -> frozenset[Table]:
-        with connect(self.dsn) as connection:
-            return published(connection, connector.publication)
-
-    def prepare(self, connector: Connector) -> None:
+    def prepare(self, connector: Connector) -> bool:
         """Make its publication, where Debezium would."""
-        if publication.made_here(ConnectorFile(connector.name, connector.config, connector.path)):
+        here = publication.made_here(ConnectorFile(connector.name, connector.config, connector.path))
+        if here:
             publication.ensure_publication(self.dsn, connector)
+        return here
 
     def check(self, connector: Connector, tables: Iterable[SourceTable]) -> list[Check]:
         return preflight.judge(preflight.look(self.dsn, connector, tables))

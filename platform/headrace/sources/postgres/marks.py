@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from headrace.errors import TerminalError
-from headrace.sources.marks import MARKER_TABLE, PREFIX, sends_messages
+from headrace.sources.marks import MARKER_TABLE, PREFIX, marker_schemas, sends_messages
 from headrace.spec.connector import Connector
 
 MESSAGES = 140_000
@@ -36,7 +36,7 @@ def mark(
     Raises:
         TerminalError: the source has no way to mark a position.
     """
-    tables = sorted(s for s in schemas if connector.captures(s, MARKER_TABLE))
+    tables = marker_schemas(connector, schemas)
     asked = (connector.publication, MARKER_TABLE, tables)
     found = connection.execute(_WRITABLE, asked).fetchall() if tables else []
     if found:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import TerminalError
+from headrace.sources.connect import ConnectorFile
 from headrace.sources.database import database
 from headrace.sources.dsn import source_dsn
 from headrace.sources.mysql.access import misread
-from headrace.sources.mysql.client import microseconds
-from headrace.sources.mysql.position import SeenOf, SeenTo, conditions
+from headrace.sources.mysql.client import microseconds, quoted
+from headrace.sources.mysql.position import SeenOf, SeenTo, literal
 from headrace.sources.mysql.server import incomplete, purged
 from headrace.sources.mysql.types import column, not_carried
 from headrace.sources.part import Part
@@ -107,7 +108,7 @@ def test_ids_of_transactions() -> None:
 
 def test_each_row_of_a_part_is_asked_for_once() -> None:
     part = Part("a > 1", ("id", "n"), [(1, "it's"), (2, b"\x00\xff")])
-    first, second = conditions(part)
+    first, second = part.conditions(quoted, literal)
     assert first == "(a > 1)"
     assert second == "(a > 1) IS NOT TRUE AND (`id`, `n`) IN ((1, 'it\\'s'), (2, x'00ff'))"
 
@@ -135,8 +136,6 @@ def test_the_example_is_read_as_it_is_written() -> None:
 
 
 def load_file(path: Path) -> Connector:
-    from headrace.sources.connect import ConnectorFile
-
     file = ConnectorFile.read(path)
     return Connector(file.name, path, file.config)
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from psycopg import sql
 
 from headrace.sources.part import Part
 from headrace.sources.postgres.bulk.columns import Inexact
 from headrace.sources.postgres.bulk.ranges import ALL_PAGES
 from headrace.sources.postgres.bulk.reading import Reader
-from headrace.sources.postgres.parts import conditions
 from headrace.sources.schema import SourceSchema
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def stage(
     Raises:
         TerminalError, TransientError: the source does not let them be read.
     """
-    wheres = [""] if part is None else list(conditions(part, position.connection))
+    wheres = [""] if part is None else list(_conditions(part, position))
     try:
         with Reader(position.dsn, position.snapshot) as reader:
             every = (reader.tables(source, arrow, ALL_PAGES, lambda: None, where=w) for w in wheres)
@@ -44,6 +44,13 @@ def stage(
         log.debug("row by row: %s", error)
         every = (position.tables(source, arrow, where=where) for where in wheres)
         _write(itertools.chain.from_iterable(every), arrow, path)
+
+
+def _conditions(part: Part, position: Position) -> Iterator[str]:
+    return part.conditions(
+        lambda name: sql.Identifier(name).as_string(position.connection),
+        lambda value: sql.Literal(value).as_string(position.connection),
+    )
 
 
 def _write(tables: Iterator[pa.Table], arrow: pa.Schema, path: Path) -> None:
