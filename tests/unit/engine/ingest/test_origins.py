@@ -129,6 +129,20 @@ def test_what_was_seen_before_is_missed(
         assert all(says in why for why in found.values())
 
 
+def test_an_empty_table_whose_stream_is_lost_is_told_and_one_that_waits_for_its_stream_is_not(
+    world: World,
+) -> None:
+    empty = table("a", version=0, high=0)
+    lost(world)
+    assert world.look(empty) == {}, "its connector has not begun"
+    world.server = Server("7301", 1, 900, None)
+    assert world.look(empty) == {}
+    another_server(world)
+    assert world.look(empty) == {}, "it has nothing that could follow something else"
+    lost(world)
+    assert world.look(empty) == {"a": "the slot is gone"}
+
+
 def test_changes_that_do_not_come_are_missed(world: World) -> None:
     of = {name: SourceTable("shop", "public", name) for name in ("a", "b")}
     tables = [table("a"), table("b")]
