@@ -86,7 +86,7 @@ class Bench:
 
         if self.started is None:
             self.tell("starting Spark")
-            self.started = build_session(self.settings, connect=False)
+            self.started = build_session(self.settings)
             self.started.sparkContext.setLogLevel("ERROR")
         return self.started
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as hypothesis_settings
 
-from headrace.engine.spark.compilers import LATER
-
 if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from headrace.catalog import Catalog
 
 
-# A run starts some thirty JVMs that live a minute or two. Java's optimizing compiler takes a third of what
-# they use of the processors, mostly for nothing: here a method has to be called four times as often.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join(LATER))
+# A run starts some thirty JVMs that live a minute or two, in which what the optimizing compiler takes of the
+# processors does not come back: a sixth of them, measured on chain and Spark tests.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 # How long an example takes says how busy the machine is.
@@ -55,9 +54,29 @@ BEGUN = "HEADRACE_TESTS_BEGUN"
 """When, by the clock of all processes of a run."""
 
 
+FAILURE_LINES = 25
+"""Of a failure's text, its end: what was raised, and where."""
+
+
+class FailuresAtOnce:
+    """Says what failed when it fails: a run that is killed before its end would tell nobody."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._plugins = config.pluginmanager
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal: TerminalReporter | None = self._plugins.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\n{report.nodeid} ({report.when}, {report.duration:.0f} s)", red=True)
+            terminal.write_line("\n".join(report.longreprtext.splitlines()[-FAILURE_LINES:]))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         os.environ[BEGUN] = str(time.time())
+        if config.getoption("--long"):
+            config.pluginmanager.register(FailuresAtOnce(config))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,7 +89,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 APART = tuple(
     f"tests/chain/test_{name}.py"
-    for name in ("bench_chain", "chaos", "demo", "pgbench", "source_columns", "source_data")
+    for name in ("bench_chain", "chaos", "demo", "pgbench", "source_columns", "source_data", "tutorial")
 )
 """Have a stack of their own, so either process may take them."""
 
@@ -105,7 +124,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     runtime.ensure(settings.home)
     if pytestconfig.getoption("--long"):  # as before a server starts
         aot_cache.renew(settings, print)
-    session = build_session(settings, connect=False)
+    session = build_session(settings)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

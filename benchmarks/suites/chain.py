@@ -63,7 +63,7 @@ class Extent:
 FULL = Extent(
     200_000, cold=60.0, warm_up=120.0, seconds=60.0, verified=60.0, rates=(200.0, 1050.0, 5000.0), bar=1.0
 )
-QUICK = Extent(20_000, cold=0.0, warm_up=30.0, seconds=45.0, verified=0.0, rates=(), bar=3.0)
+QUICK = Extent(20_000, cold=0.0, warm_up=20.0, seconds=30.0, verified=0.0, rates=(), bar=3.0)
 
 
 def run(bench: Bench) -> list[Result]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from benchmarks.live.orders_database import OrdersDatabase
@@ -21,6 +22,7 @@ from headrace.errors import TransientError
 from headrace.gateway.client import GatewayClient
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
+from headrace.settings import Settings
 
 ROWS = 100_000
 TABLES = 100
@@ -28,6 +30,13 @@ REPEATS = 5
 REST_SECONDS, IDLE_SECONDS = 30.0, 60.0
 CORES_BAR, MEMORY_BAR, DEFINITIONS_BAR, UP_BAR = 0.1, 5.0, 2.0, 60.0
 TIMEOUT, POLL_SECONDS = 300.0, 0.1
+COMMANDS = (
+    ("status", "--json"),
+    ("plan",),
+    ("explain", "dws.user_hour"),
+    ("sql", "SELECT count(*) FROM dws.user_hour"),
+)
+COMMAND_BAR = 0.7
 
 _LAYER = """CREATE MATERIALIZED TABLE dws.t{number:03} (PRIMARY KEY (user_id, logdate))
 PARTITIONED BY (logdate)
@@ -111,6 +120,8 @@ def _stack(bench: Bench) -> list[Result]:
             roots = {name: process.pid for name, process in running if process.pid is not None}
             cores = _idle(roots)
             memory = resident_bytes(roots.values()) / 2**30
+            bench.tell("quick commands")
+            commands = {words[0]: _command(words, settings) for words in COMMANDS}
         finally:
             stack.down()
     return [
@@ -119,8 +130,27 @@ def _stack(bench: Bench) -> list[Result]:
         less_than("headrace up to the first streamed row, warm", streamed, UP_BAR, "s"),
         less_than("processor of the idle stack", sum(cores.values()), CORES_BAR, "cores"),
         less_than("resident memory of the whole stack", memory, MEMORY_BAR, "GiB"),
+        *(less_than(f"headrace {name}, processor", s, COMMAND_BAR, "s") for name, s in commands.items()),
         at_least("tables equal to PostgreSQL", int(equal), 1),
     ]
+
+
+def _command(words: Sequence[str], settings: Settings) -> float:
+    """Processor seconds of a command on the running stack, the median of some."""
+    spent = []
+    for _ in range(REPEATS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-m", "headrace.cli.main", *words],
+            env=os.environ | settings.environment(),
+            cwd=settings.project,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,  # of `status` where something is late
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return median(spent)
 
 
 def _wait_for_more(client: GatewayClient, than: float) -> None:

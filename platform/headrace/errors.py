@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: \S")
+"""How the last line of a traceback begins."""
 
 
 class HeadraceError(Exception):
@@ -87,3 +91,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?"
     return "known: " + ", ".join(f"`{n}`" for n in names[:20]) if names else ""
+
+
+def raised(told: str) -> str:
+    """What was raised in Python, of a text that has its traceback among other things; else all of it."""
+    _, traceback, lines = told.partition("Traceback (most recent call last)")
+    found = [line for line in lines.splitlines() if _EXCEPTION.match(line)]
+    return found[-1] if traceback and found else told

@@ -16,6 +16,9 @@ from headrace.errors import TerminalError
 
 OLDEST = 17
 
+ATTEMPTS = 3
+"""A Java that was killed while it was asked, for want of memory say, is asked again."""
+
 
 @dataclass(frozen=True)
 class Java:
@@ -97,7 +100,11 @@ def _shown(binary: str, changed: int) -> str:
         changed: when the file was written; another Java may take its place.
     """
     command = [binary, "-XshowSettings:properties", "-version"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if done.returncode >= 0:
+            break
+    return done.stderr
 
 
 def _advice() -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, Field
+
+from headrace.encoding import encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +65,12 @@ class TableStatus(BaseModel):
         description="sums over the table's commits: rows inserted, updated and deleted; of a stg table what "
         "became of its events; since version `since`, when it had `began` rows",
     )
+
+    @property
+    def late(self) -> bool:
+        """Whether nine in ten commits of late have not kept what is declared."""
+        declared, measured = self.freshness_to_keep, self.measured_p90
+        return declared is not None and measured is not None and measured > declared
 
 
 class JvmStatus(BaseModel):
@@ -294,18 +302,91 @@ class RewindResult(BaseModel):
     seconds: float = 0.0
 
 
+EXAMPLES = 10
+"""Of what breaks a constraint or an expectation, so many are shown."""
+
+
 class ConstraintResult(BaseModel):
+    """What one constraint, or one expectation of the table's suite, found."""
+
     table: str
     constraint: str
     on_violation: str
     passed: bool
     violations: int
     rows: int
+    observed: Any = Field(default=None, description="what an expectation about all of the rows saw")
+    sample: list[dict[str, Any]] = Field(
+        default=[], description="some rows that break it; of an expectation about a column its values there"
+    )
+    error: str | None = Field(default=None, description="why it could not be evaluated, with its place")
+
+
+PARITY = {"batch": "parity", "source": "source_parity"}
+"""The check that a comparison is, by what the table is compared with."""
+
+ACCOUNTING = "accounting"
+"""The check that rows and events of a table add up."""
+
+
+class CheckEvaluation(BaseModel):
+    """What a check of a table found last. `SHOW CHECKS`."""
+
+    table: str
+    check: str = Field(description="a comparison, `accounting`, or a constraint or expectation by its name")
+    kind: Literal["parity", "accounting", "constraint"]
+    passed: bool
+    labels: str = Field(default="", description="the partitions it was about; empty for the whole table")
+    evaluated_at: datetime
+    result: dict[str, Any] = Field(description="a ParityResult, TableAccount or ConstraintResult")
+
+    @property
+    def found(self) -> str:
+        """What it found, in words."""
+        told = self.result
+        match self.kind:
+            case "parity":
+                return told["error"] or (
+                    f"{told['rows']:,} rows, {told['missing']:,} missing, {told['extra']:,} extra"
+                )
+            case "accounting":
+                return "; ".join(told["problems"]) or f"{told['rows']:,} rows, {told['commits']:,} commits"
+        return told["error"] or f"{told['violations']:,} of {told['rows']:,} rows violate it"
+
+    @classmethod
+    def of(cls, result: ParityResult | TableAccount | ConstraintResult, labels: str = "") -> CheckEvaluation:
+        """The evaluation that a result is, now."""
+        match result:
+            case ParityResult():
+                kind, check = "parity", PARITY[result.against]
+                passed = result.equal and result.error is None
+            case TableAccount():
+                kind, check, passed = "accounting", ACCOUNTING, result.balanced
+            case ConstraintResult():
+                kind, check, passed = "constraint", result.constraint, result.passed
+        return cls(
+            table=result.table,
+            check=check,
+            kind=cast(Literal["parity", "accounting", "constraint"], kind),
+            passed=passed,
+            labels=labels,
+            evaluated_at=datetime.now(UTC),
+            result=cast(dict[str, Any], encode(result)),
+        )
+
+
+def evaluations(
+    results: Iterable[ParityResult | TableAccount | ConstraintResult], labels: object
+) -> list[CheckEvaluation]:
+    """The evaluations that these results are, now, about these labels; None: the whole table."""
+    return [CheckEvaluation.of(result, "" if labels is None else str(labels)) for result in results]
 
 
 class RefreshDecision(BaseModel):
     """How one refresh ran, why, and what was expected of the alternatives."""
 
+    committed_at: datetime | None = None
+    version: int = Field(default=-1, description="that it made")
     chosen: str
     path: str = Field(description="driver, arrow, cluster, `driver, then cluster`, or load")
     why: str
@@ -334,7 +415,9 @@ class CommitAccount(BaseModel):
     """One commit of a table: what it read, and what it did to the rows."""
 
     version: int
+    committed_at: datetime | None = None
     mode: str
+    partitions: int | None = Field(default=None, description="that it touched; None where nobody counted")
     reads: dict[str, int] = Field(default={}, description="change rows by upstream")
     before: int = Field(description="rows of the table before it")
     miscounted: int = Field(default=0, description="rows beyond what the commit before says: damage repaired")
@@ -446,6 +529,7 @@ class Statement(BaseModel):
     """A submitted statement, as the gateway shows it."""
 
     id: str
+    kind: str = Field(default="", description="which statement, by its class in `gateway.statements`")
     text: str
     state: Literal["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
     message: str = ""

@@ -62,6 +62,10 @@ class Settings(BaseSettings):
     kafka_controller_port: Port = 29093
     connect_port: Port = 28083
     gateway_port: Port = 28080
+    spark_connect: bool = Field(
+        default=False,
+        description="also serve Spark Connect; whoever has its token does what the server's user may",
+    )
     spark_connect_port: Port = 25002
     dagster_port: Port = 23000
     dagster_host: str = Field(default=LOOPBACK, description="where Dagster listens; it has no login")
@@ -76,6 +80,12 @@ class Settings(BaseSettings):
     )
     connect_url: str | None = Field(
         default=None, description="an external Kafka Connect's REST address; None: the embedded worker"
+    )
+    schema_registry_url: str | None = Field(
+        default=None, description="the registry of the schemas of topics in Avro; None: there are none"
+    )
+    connect_plugins: Path | None = Field(
+        default=None, description="a folder with more plugins of the embedded worker, such as converters"
     )
     connect_group: str = Field(
         default="headrace-connect",
@@ -195,7 +205,15 @@ class Settings(BaseSettings):
         """Bytes of `slot_lag_warning` and `slot_lag_alarm`."""
         return _bytes(self.slot_lag_warning), _bytes(self.slot_lag_alarm)
 
-    @field_validator("postgres_url", "catalog_url", "kafka_bootstrap_servers", "connect_url", mode="before")
+    @field_validator(
+        "postgres_url",
+        "catalog_url",
+        "kafka_bootstrap_servers",
+        "connect_url",
+        "schema_registry_url",
+        "connect_plugins",
+        mode="before",
+    )
     @classmethod
     def _blank_is_embedded(cls, value: object) -> object:
         return None if value == "" else value
@@ -229,16 +247,19 @@ class Settings(BaseSettings):
     @field_validator("connect_url")
     @classmethod
     def _names_a_worker(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        url = urlsplit(value)
-        if url.scheme not in ("http", "https") or not url.hostname or url.username:
-            raise ValueError("must read http://host:port, without a login")
-        return value.rstrip("/")
+        return _web_address(value, "must read http://host:port, without a login", login=False)
+
+    @field_validator("schema_registry_url")
+    @classmethod
+    def _names_a_registry(cls, value: str | None) -> str | None:
+        form = "must read http://host:port, or with the path of the registry's interface"
+        return _web_address(value, form, login=True)
 
     @model_validator(mode="after")
     def _resolve_paths(self) -> Settings:
-        for name in ("home", "data"):
+        for name in ("home", "data", "connect_plugins"):
+            if getattr(self, name) is None:
+                continue
             path = self.project / Path(getattr(self, name)).expanduser()
             object.__setattr__(self, name, Path(os.path.normpath(path)))
         if re.search(r"%|\s[;#]|[\r\n]", str(self.data)):
@@ -265,6 +286,8 @@ class Settings(BaseSettings):
             unused |= {"kafka_port", "kafka_controller_port"}
         if self.connect_url is not None:
             unused |= {"connect_port"}
+        if not self.spark_connect:
+            unused |= {"spark_connect_port"}
         names = [name for name in type(self).model_fields if name.endswith("_port")]
         return {name: getattr(self, name) for name in names if name not in unused}
 
@@ -296,6 +319,11 @@ class Settings(BaseSettings):
         return self.state / "gateway.token"
 
     @property
+    def gateway_read_token(self) -> Path:
+        """What clients that only read present in its place."""
+        return self.state / "gateway.read.token"
+
+    @property
     def postgres_password(self) -> Path:
         return self.state / "postgres.password"
 
@@ -323,8 +351,9 @@ class Settings(BaseSettings):
         return f"http://{LOOPBACK}:{self.dagster_port}"
 
     @property
-    def spark_connect_url(self) -> str:
-        return f"sc://{LOOPBACK}:{self.spark_connect_port}"
+    def spark_connect_token(self) -> Path:
+        """What clients of Spark Connect must know; a file that only its owner reads."""
+        return self.state / "spark_connect.token"
 
     @property
     def snapshot_bytes(self) -> int:
@@ -402,6 +431,20 @@ def _addresses(servers: str) -> list[tuple[str, int | None]]:
         host, _, port = server.strip().rpartition(":")
         found.append((host.strip("[]"), int(port) if port.isdecimal() and 0 < int(port) < 65536 else None))
     return found
+
+
+def _web_address(value: str | None, form: str, *, login: bool) -> str | None:
+    """The address without a slash at its end. Raises ValueError with `form` where it is none.
+
+    Args:
+        login: whether it may hold one.
+    """
+    if value is None:
+        return None
+    url = urlsplit(value)
+    if url.scheme not in ("http", "https") or not url.hostname or (url.username and not login):
+        raise ValueError(form)
+    return value.rstrip("/")
 
 
 def _standbys(listed: str) -> dict[str, str]:

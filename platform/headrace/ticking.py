@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
+
+log = logging.getLogger(__name__)
 
 
 class Ticking:
     """
     Args:
         name: of the thread.
-        look: what is done at each tick; it raises nothing.
+        look: what is done at each tick. What it raises is logged, and the next tick comes nevertheless.
         seconds: between two looks.
         ready: what the thread does before the first one.
     """
@@ -39,4 +42,7 @@ class Ticking:
     def _run(self) -> None:
         self._ready()
         while not self._stop.wait(self._seconds):
-            self._look()
+            try:
+                self._look()
+            except Exception:
+                log.exception("%s", self._thread.name)

@@ -35,7 +35,8 @@ def armed_by_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     project = tmp_path_factory.mktemp("project")
     copy_project(project)
-    with scratch_settings(project, compaction_interval_seconds=5.0, driver_memory="1g") as settings:
+    own = {"compaction_interval_seconds": 5.0, "driver_memory": "1g", "spark_connect": True}
+    with scratch_settings(project, **own) as settings:
         yield settings
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
+from browser import Pages, pages
 from chain_support import eventually
+from deltalake import DeltaTable
 from running_shop import Shop
 
 from headrace.orchestration.workflows import JOB, TURN_TAG
 from headrace.results import WorkflowStatus
 from headrace.services.stack import Stack
 from headrace.services.status import ServiceName
+from headrace.sources.connect import ConnectClient
 
 pytestmark = pytest.mark.long
 
@@ -27,6 +34,11 @@ RUNS_OF = """query ($job: String!) { runsOrError(filter: {pipelineName: $job}) {
   results { status tags { key value } } } } }"""
 MATERIALIZED = """query ($key: AssetKeyInput!) { assetOrError(assetKey: $key) { ... on Asset {
   assetMaterializations { partition metadataEntries { label ... on TextMetadataEntry { text } } } } } }"""
+
+RELOAD = """mutation { reloadRepositoryLocation(repositoryLocationName: "headrace") { __typename } }"""
+CHECKS = """query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { assetChecksOrError {
+  ... on AssetChecks { checks { name executionForLatestMaterialization {
+    status evaluation { success severity description } } } } } } }"""
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +112,8 @@ def test_a_refresh_that_is_due_is_a_run_of_dagster(shop: Shop, dagster: str) -> 
     assert counted["reported"] == counted["held"] > 0
 
 
-def test_every_table_is_an_asset_and_one_of_its_partitions_is_materialized(shop: Shop, dagster: str) -> None:
-    shop.wait_caught_up()
-
-    def assets() -> set[str]:
-        nodes = ask(dagster, "{ assetNodes { assetKey { path } isExecutable } }")["assetNodes"]
-        return {".".join(n["assetKey"]["path"]) for n in nodes if n["isExecutable"]}
-
-    assert eventually("the code location", assets) >= {str(name) for name in shop.project.tables}
-    [newest] = shop.client.query(f"SELECT max(logdate) AS label, count(*) AS n FROM {HOURS}").to_pylist()
+def launch(url: str, label: str) -> str:
+    """Materialize one partition of the hours. Returns the run's id."""
     run = {
         "selector": {
             "repositoryLocationName": "headrace",
@@ -117,16 +122,186 @@ def test_every_table_is_an_asset_and_one_of_its_partitions_is_materialized(shop:
             "assetSelection": [{"path": HOURS.split(".")}],
         },
         "mode": "default",
-        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": newest["label"]}]},
+        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": label}]},
     }
-    launched = ask(dagster, LAUNCH, run=run)["launchPipelineExecution"]
+    launched = ask(url, LAUNCH, run=run)["launchPipelineExecution"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
+    started: str = launched["run"]["runId"]
+    return started
+
+
+def ended(url: str, run: str) -> str:
+    """Wait until the run has ended, and say how."""
 
     def status() -> str:
-        found: str = ask(dagster, RUN, id=launched["run"]["runId"])["runOrError"]["status"]
+        found: str = ask(url, RUN, id=run)["runOrError"]["status"]
         assert found in ("SUCCESS", "FAILURE", "CANCELED"), found
         return found
 
-    assert eventually("the run ends", status) == "SUCCESS"
-    [materialized] = [m for m in materializations(dagster, HOURS) if m["partition"] == newest["label"]]
+    return eventually("the run ends", status) or ""
+
+
+def assets(url: str) -> set[str]:
+    nodes = ask(url, "{ assetNodes { assetKey { path } isExecutable } }")["assetNodes"]
+    return {".".join(n["assetKey"]["path"]) for n in nodes if n["isExecutable"]}
+
+
+def newest(shop: Shop) -> str:
+    [found] = shop.client.query(f"SELECT max(logdate) AS label FROM {HOURS}").to_pylist()
+    return str(found["label"])
+
+
+def test_every_table_is_an_asset_and_one_of_its_partitions_is_materialized(shop: Shop, dagster: str) -> None:
+    shop.wait_caught_up()
+    assert eventually("the code location", lambda: assets(dagster)) >= {str(n) for n in shop.project.tables}
+    label = newest(shop)
+    assert ended(dagster, launch(dagster, label)) == "SUCCESS"
+    [materialized] = [m for m in materializations(dagster, HOURS) if m["partition"] == label]
     assert {e["label"] for e in materialized["metadataEntries"]} >= {"rows_in_range", "version"}
+
+
+def checks(url: str, table: str) -> dict[str, str | None]:
+    """What the page of an asset shows of its checks: PASSED, or how severe; None where not evaluated."""
+    [node] = ask(url, CHECKS, key={"path": table.split(".")})["assetNodes"]
+    found = {}
+    for check in node["assetChecksOrError"]["checks"]:
+        shown = (check["executionForLatestMaterialization"] or {}).get("evaluation")
+        found[check["name"]] = None if shown is None else "PASSED" if shown["success"] else shown["severity"]
+    return found
+
+
+def test_what_anybody_has_found_is_shown(shop: Shop, dagster: str) -> None:
+    """Comparisons through the server, and tables that rest."""
+    shop.wait_caught_up()
+    shop.verify(HOURS, "stg.users")
+    shop.client.run(f"SHOW ACCOUNTING {HOURS}")
+    shop.client.run("ALTER MATERIALIZED TABLE dws.top_products SUSPEND")
+    try:
+        expected = dict.fromkeys(("parity", "accounting", "runs", "freshness"), "PASSED")
+        eventually(HOURS, lambda: checks(dagster, HOURS).items() >= expected.items())
+        proven = dict.fromkeys(("parity", "source_parity", "runs", "dead_letters"), "PASSED")
+        eventually("a table of its source", lambda: checks(dagster, "stg.users").items() >= proven.items())
+        eventually("one that rests", lambda: checks(dagster, "dws.top_products")["runs"] == "WARN")
+    finally:
+        shop.client.run("ALTER MATERIALIZED TABLE dws.top_products RESUME")
+    eventually("it goes on", lambda: checks(dagster, "dws.top_products")["runs"] == "PASSED")
+    assert checks(dagster, "dws.top_products")["parity"] is None  # nobody has asked
+
+
+def test_a_table_made_by_a_statement_is_an_asset_once_the_definitions_are_reloaded(
+    shop: Shop, dagster: str
+) -> None:
+    made = "dws.made_meanwhile"
+    shop.client.run(
+        f"CREATE MATERIALIZED TABLE {made} (PRIMARY KEY (logdate)) FRESHNESS = INTERVAL '10' SECOND "
+        f"AS SELECT logdate, orders FROM {HOURS}"
+    )
+    try:
+        ask(dagster, RELOAD)
+        eventually("the new asset", lambda: made in assets(dagster))
+    finally:
+        shop.client.run(f"DROP MATERIALIZED TABLE {made}")
+    ask(dagster, RELOAD)
+    eventually("it is gone", lambda: made not in assets(dagster))
+
+
+@pytest.fixture
+def browsed(dagster: str, tmp_path: Path) -> Iterator[Pages]:
+    """Dagster's pages; pytest keeps the folder with what was seen."""
+    with pages(dagster.removesuffix("/graphql"), tmp_path) as found:
+        yield found
+
+
+def test_by_clicks_a_range_is_backfilled_and_streams_rest(shop: Shop, browsed: Pages) -> None:
+    shop.wait_caught_up()
+    browsed.open("/asset-groups")
+    for group in ("source", "stg", "dwd", "dws"):
+        browsed.sees(group)
+    browsed.sees("Materialize all (14)…")
+    browsed.shot("graph")
+    hours = [row["h"] for row in shop.client.query(f"SELECT DISTINCT logdate AS h FROM {HOURS}").to_pylist()]
+    first, last = sorted(hours)[-4], sorted(hours)[-2]
+    browsed.materialize(HOURS, f"[{first}...{last}]", "3 partitions")
+    browsed.ends_green("3 partitions")
+    browsed.shot("backfilled")
+    shop.verify(HOURS)
+
+    browsed.run("suspend_streams", "ops: {suspend: {config: {tables: [dws.top_products]}}}")
+    assert shop.status()["dws.top_products"].state == "SUSPENDED"
+    browsed.run("resume_streams", "ops: {resume: {config: {tables: [dws.top_products]}}}")
+    browsed.shot("resumed")
+    eventually("it goes on", lambda: shop.status()["dws.top_products"].state == "RUNNING")
+
+
+def test_by_clicks_a_difference_is_red_and_its_repair_green(shop: Shop, dagster: str, browsed: Pages) -> None:
+    """In a table of its own: what its corrections take away is what another program wrote."""
+    made = "dws.damaged"
+    shop.client.run(
+        f"CREATE MATERIALIZED TABLE {made} (PRIMARY KEY (logdate)) FRESHNESS = INTERVAL '10' SECOND "
+        f"AS SELECT logdate, orders FROM {HOURS}"
+    )
+    try:
+        shop.client.run(f"ALTER MATERIALIZED TABLE {made} REFRESH")  # its snapshot has its rows
+        ask(dagster, RELOAD)
+        eventually("the new asset", lambda: made in assets(dagster))
+        planted = DeltaTable(str(shop.path(made, "snapshot")))
+        done = planted.update(predicate=f"logdate = '{newest(shop)}'", updates={"orders": "77777"})
+        assert done["num_updated_rows"] == 1
+        browsed.open_check(made, "parity")
+        browsed.page.get_by_text("Execute", exact=True).click()
+        browsed.sees("Failed")
+        browsed.sees("77777")
+        browsed.shot("difference")
+        shop.client.run(f"VERIFY {made} REPAIR")
+        browsed.sees("Passed")
+        browsed.shot("repaired")
+        shop.verify(made)
+    finally:
+        shop.client.run(f"DROP MATERIALIZED TABLE {made}")
+        ask(dagster, RELOAD)
+        eventually("it is gone", lambda: made not in assets(dagster))
+
+
+def test_by_clicks_a_run_is_cancelled_and_leaves_nothing(shop: Shop, dagster: str, browsed: Pages) -> None:
+    """It waits for two comparisons, which wait for a connector that is stopped."""
+    shop.wait_caught_up()
+    version = shop.status()[HOURS].version
+    with ConnectClient(shop.settings.connect_rest) as connect:
+        connect.stop("shop")
+        waiting = [shop.client.submit("VERIFY stg.users") for _ in range(2)]
+        try:
+            run = launch(dagster, newest(shop))
+            eventually("its statement", lambda: refreshes(shop) == ["QUEUED"])
+            browsed.terminate(run)
+            browsed.shot("cancelled")
+            eventually("its statement is cancelled", lambda: refreshes(shop) == ["CANCELLED"])
+        finally:
+            for statement in waiting:
+                shop.client.cancel(statement.id)
+            shop.stack.register_connectors()
+    assert shop.status()[HOURS].version == version
+    shop.verify(HOURS, "stg.users")
+
+
+def refreshes(shop: Shop) -> list[str]:
+    """States of the newest statement that refreshes a part of the hours."""
+    found = [s.state for s in shop.client.statements() if f"TABLE {HOURS} REFRESH" in s.text]
+    return found[-1:]
+
+
+def test_what_is_killed_comes_back_and_a_run_that_died_is_told(shop: Shop, dagster: str) -> None:
+    supervisor, label = shop.stack.supervisor, newest(shop)
+    for name in PROCESSES:
+        pid = supervisor.process(name).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        eventually(f"another {name}", lambda n=name, p=pid: supervisor.process(n).pid not in (None, p))
+    eventually("the code location", lambda: assets(dagster))
+    server = psutil.Process(supervisor.process("dagster-code").pid)
+    others = set(server.children(recursive=True))
+    run = launch(dagster, label)
+    for worker in eventually("its worker", lambda: set(server.children(recursive=True)) - others) or ():
+        worker.kill()
+    assert ended(dagster, run) == "FAILURE"
+    assert ended(dagster, launch(dagster, label)) == "SUCCESS"
+    shop.verify(HOURS)

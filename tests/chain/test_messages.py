@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import uuid
 from collections.abc import Iterator
@@ -10,12 +12,14 @@ from contextlib import closing
 
 import pytest
 from chain_support import eventually
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka.admin import AdminClient
 
 from headrace.engine.ingest.boundary import Boundaries
 from headrace.errors import TransientError
 from headrace.services.stack import Stack
 from headrace.sources.stream import messages as module
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import Messages
 from headrace.sources.stream.topics import Topics
 from headrace.sources.stream.transactions import Last
@@ -35,7 +39,7 @@ def topics(bootstrap: str) -> Iterator[Topics]:
 
 @pytest.fixture
 def consumer(bootstrap: str) -> Iterator[Messages]:
-    with closing(Messages(bootstrap)) as found:
+    with closing(Messages(Broker(bootstrap))) as found:
         yield found
 
 
@@ -140,7 +144,7 @@ def test_messages_that_come_while_it_waits_belong_to_the_next_range(
 def test_a_broker_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT_SECONDS", 1.0)
     with (
-        closing(Messages("127.0.0.1:9")) as nobody,
+        closing(Messages(Broker("127.0.0.1:9"))) as nobody,
         pytest.raises(TransientError, match=r"'gone', 0.*status"),
     ):
         nobody.read({}, {"gone": {0: 1}})
@@ -178,7 +182,7 @@ def test_where_transactions_lie_is_found_by_a_few_reads(
     reads: list[int] = []
     read = Messages.read
     monkeypatch.setattr(Messages, "read", lambda *args: reads.append(1) or read(*args))
-    with closing(Boundaries(bootstrap)) as found:
+    with closing(Boundaries(Broker(bootstrap))) as found:
         assert found.last(names[0], 0, end) == Last("428", 4, 2999)
         assert found.last(names[0], end, end) is None
         assert found.first(names[0], 1, end) == Last("0", 2, 1)  # after a message that is no event
@@ -189,3 +193,56 @@ def test_where_transactions_lie_is_found_by_a_few_reads(
             values = [json.loads(v) for v in sent[:at] if v not in (None, b"{")]
             assert len(values) == 7 * (complete + 1)
             assert len(reads) < 16
+
+
+def test_a_topic_that_was_made_anew_is_read_by_the_same_client(
+    stack: Stack, topics: Topics, names: list[str], consumer: Messages
+) -> None:
+    """Its leaders are counted from 0 again: to a client that saw more, what it hears of it is old."""
+    bootstrap, anew = stack.settings.kafka_bootstrap, names[0]
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def read(content: list[bytes | None]) -> None:
+        send(bootstrap, anew, content)
+        assert values(consumer, {anew: {0: 0}}, topics.ends([anew])) == content
+
+    def empty() -> bool:
+        topics.ensure([anew])
+        return topics.ends([anew]) == {anew: {0: 0}}
+
+    read([b"a", b"b", b"c"])
+    broker = stack.supervisor.process("kafka").pid
+    assert broker is not None
+    os.kill(broker, signal.SIGKILL)
+    eventually("the broker is back", lambda: topics.ends([anew]) == {anew: {0: 3}})
+    assert values(consumer, {}, {anew: {0: 3}}) == [b"a", b"b", b"c"]
+    admin.delete_topics([anew])[anew].result(timeout=30)
+    eventually("it is there again", empty)
+    read([b"d", b"e"])
+
+
+def test_a_client_that_hears_nothing_is_replaced(
+    bootstrap: str, topics: Topics, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one topic, while others go on."""
+    other: list[Message] = []
+
+    class Deaf(Consumer):
+        def poll(self, *_: object) -> Message | None:
+            if (message := super().poll(0.05)) is None or message.topic() == names[0]:
+                return None
+            other.append(message)
+            return message
+
+        def consume(self, *_: object) -> list[Message]:
+            return []
+
+    kinds = iter([Deaf, Consumer])
+    monkeypatch.setattr(module, "Consumer", lambda config: next(kinds)(config))
+    monkeypatch.setattr(module, "CHECK_EVERY", 0.05)
+    monkeypatch.setattr(module, "DEAF_AFTER", 0.1)
+    send(bootstrap, names[0], [b"a", b"b"])
+    send(bootstrap, names[1], [f"{n}".encode() for n in range(40)])
+    with closing(Messages(Broker(bootstrap))) as consumer:
+        found = values(consumer, {}, topics.ends(names))
+    assert sorted(found) == sorted([b"a", b"b", *(f"{n}".encode() for n in range(40))]) and other

@@ -22,7 +22,7 @@ from headrace.store.schema import KIND
 
 SIDES = {"accounts": ("aid", "abalance"), "tellers": ("tid", "tbalance"), "branches": ("bid", "bbalance")}
 BALANCES = "dws.balances"
-SECONDS, CLIENTS, RATE = 40, 4, 150
+SECONDS, CLIENTS, RATE = 25, 4, 150
 
 
 def write_project(project: Path) -> None:

@@ -9,29 +9,34 @@ tables are followed.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
 import pytest
+import recording
 import type_corpus
 from chain_support import eventually
+from registry import AS_CONFLUENT, converter, plugins, registry
 from running_shop import ROOT, Shop, grant
 from standby import standby
 from type_corpus import COLUMNS, CORPUS, REFUSED, ROWS, ZONES, insert
 
+from headrace.engine.table.limits import Limits
 from headrace.gateway.client import GatewayClient, StatementFailed
+from headrace.gateway.errors import StatementInterrupted
 from headrace.results import ParityResult
 from headrace.services.programs.postgres import postmaster
 from headrace.services.scratch import free_ports, scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import LOOPBACK, Settings
-from headrace.sources.connect import ConnectClient
+from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.dsn import source_dsn
 from headrace.sources.postgres.access import preflight
 from headrace.spec import load_project
@@ -39,6 +44,7 @@ from headrace.spec.connector import load_connector
 
 SCENARIOS = ROOT / "tests" / "scenarios"
 FILES = sorted((SCENARIOS / "cdc").glob("*.sql"))
+SERVERS = ROOT / ".headrace" / "servers"
 RENTAL = SCENARIOS / "dvd_rental.sql"
 RULES = r"""
 route:
@@ -54,9 +60,14 @@ def parts(file: Path) -> tuple[str, str]:
     return before, then
 
 
+def created(file: Path) -> list[str]:
+    """The tables of a file of the catalogue."""
+    return re.findall(r"CREATE TABLE (cdc_\w+)", parts(file)[0])
+
+
 def tables() -> list[str]:
     """Of the catalogue."""
-    return [t for file in FILES for t in re.findall(r"CREATE TABLE (cdc_\w+)", parts(file)[0])]
+    return [table for file in FILES for table in created(file)]
 
 
 def psql(settings: Settings, text: str) -> None:
@@ -80,9 +91,11 @@ class Followed(Shop):
     """
     Args:
         replica: URL of its source's standby.
+        registry: the port on which a schema registry is expected.
     """
 
     replica: str = ""
+    registry: int = 0
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +111,16 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    [port] = free_ports(1)
+    port, registry_port = free_ports(2)
     replicas = f"shop={LOOPBACK}:{port}"
     with (
         scratch_settings(
-            tmp_path, driver_memory="1g", snapshot="connector", source_replicas=replicas
+            tmp_path,
+            driver_memory="1g",
+            snapshot="connector",
+            source_replicas=replicas,
+            connect_plugins=plugins(SERVERS, tmp_path),
+            schema_registry_url=f"http://{LOOPBACK}:{registry_port}{AS_CONFLUENT}",
         ) as settings,
         ExitStack() as beside,
     ):
@@ -124,7 +142,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
             stack.up(only=["warehouse"])
             stack.register_connectors()
             with GatewayClient(settings) as client:
-                shop = Followed(stack, client, load_project(tmp_path), replica=replica)
+                shop = Followed(stack, client, load_project(tmp_path), replica, registry_port)
                 captured = {f"stg.{table}" for table in (*tables(), "corpus")}
                 assert captured < {str(name) for name in shop.project.tables}
                 shop.wait_running()
@@ -138,12 +156,20 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
 def test_the_catalogue_is_followed(followed: Followed) -> None:
     assert len(FILES) >= 21
     names = [f"stg.{table}" for table in tables()]
-    followed.verify(*names)  # what the snapshot has read
+    with psycopg.connect(followed.dsn) as source:
+        read = {f"stg.{t}": source.execute(f"SELECT count(*) FROM {t}").fetchone() for t in tables()}  # type: ignore[arg-type]
+
+    def rows() -> dict[str, object]:
+        return {table: (status.rows,) for table, status in followed.status().items() if table in read}
+
+    eventually("the snapshot", lambda: rows() == read)
     for file in FILES:
         psql(followed.settings, parts(file)[1])
     followed.verify(*names)
     assert not [t for t, s in followed.status().items() if s.dead_letters]
     followed.check_changelogs()
+    if os.environ.get(recording.VARIABLE):
+        recording.record(followed, {file: created(file) for file in FILES})
 
 
 @pytest.mark.long
@@ -221,6 +247,53 @@ def test_what_spark_has_not_is_a_dead_letter(followed: Followed) -> None:
         source.execute("DELETE FROM corpus WHERE id >= 5000")
     followed.client.run("ALTER MATERIALIZED TABLE stg.corpus DROP DEAD LETTERS REASON 'tried'")
     assert followed.status()["stg.corpus"].dead_letters == 0
+
+
+def many(place: int) -> tuple[int, int]:
+    """Ids of as many new rows as no other place has."""
+    return 30_000 * (place + 1), 30_000 * (place + 1) + Limits().small
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_messages_may_change_their_form(followed: Followed, tmp_path: Path) -> None:
+    """Avro with both kinds of ids, and JSON beside its schema, after plain JSON and in the same topics."""
+    first, *others = (
+        converter(followed.registry, as_confluent=True),
+        converter(followed.registry, as_confluent=False),
+        {"key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true"},
+    )
+    file = ConnectorFile.read(followed.settings.connectors / "shop.json")
+    names = ("stg.corpus", "stg.dvd_film", "stg.cdc_busy")
+    with (
+        ConnectClient(followed.settings.connect_rest) as connect,
+        psycopg.connect(followed.dsn, autocommit=True) as source,
+    ):
+
+        def follow(place: int, settings: dict[str, str]) -> None:
+            connect.put_connector(replace(file, config=file.config | settings))
+            connect.restart_failed("shop")
+            connect.wait_running("shop")
+            insert(followed.dsn, 10_000 * (place + 1), ZONES[0])
+            source.execute("DELETE FROM corpus WHERE id < 50")
+            source.execute("UPDATE dvd.film SET title = title || '!'")
+            source.execute("UPDATE cdc_busy SET n = n + 1")
+            # More than the driver reads for a comparison: tasks of Spark's do.
+            source.execute("INSERT INTO cdc_busy SELECT n, n FROM generate_series(%s, %s) AS n", many(place))
+            followed.verify(*names)
+
+        connect.put_connector(replace(file, config=file.config | first))
+        source.execute("UPDATE cdc_busy SET n = n + 1")
+        with pytest.raises(
+            StatementInterrupted, match="position does not come: connector `shop` is FAILED: "
+        ):
+            followed.client.run("VERIFY stg.cdc_busy")
+        with registry(SERVERS, followed.registry, tmp_path):
+            for place, settings in enumerate((first, *others)):
+                follow(place, settings)
+        assert not [t for t, s in followed.status().items() if s.dead_letters]
+        connect.put_connector(file)
+        connect.wait_running("shop")
 
 
 @pytest.mark.long

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import pty
 import subprocess
 import sys
+from pathlib import Path
 
+import httpx
+import psutil
 import psycopg
 import pytest
 from chain_support import eventually
 from psycopg import conninfo
 from running_shop import Shop
 
+from headrace.cases.model import cases_of
 from headrace.results import ConstraintResult
+from headrace.services import processes
 from headrace.settings import SOURCE_ROLE
 from headrace.sources.postgres.access import preflight
 from headrace.spec import load_project
@@ -22,12 +29,15 @@ HOURS = "dws.gmv_hour"
 DAGSTER = {"dagster-code", "dagster-webserver", "dagster-daemon"}
 
 
-def command(shop: Shop, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+def command(
+    shop: Shop, *arguments: str, code: int = 0, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """`headrace …` as a process of its own, in the shop's project."""
     done = subprocess.run(
         [sys.executable, "-m", "headrace.cli.main", *arguments],
         env=os.environ | shop.settings.environment(),
         cwd=shop.settings.project,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=300,
@@ -35,6 +45,64 @@ def command(shop: Shop, *arguments: str, code: int = 0) -> subprocess.CompletedP
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done
+
+
+def typed(shop: Shop, keys: str, *arguments: str) -> str:
+    """What a terminal shows of `headrace …` while somebody types there, up to the command's end."""
+    child, terminal = pty.fork()
+    if not child:
+        os.chdir(shop.settings.project)
+        environment = os.environ | shop.settings.environment() | {"TERM": "xterm", "LINES": "40"}
+        os.execve(sys.executable, [sys.executable, "-m", "headrace.cli.main", *arguments], environment)
+    os.write(terminal, keys.encode())
+    shown = b""
+    try:
+        while part := os.read(terminal, 1 << 16):
+            shown += part
+            if b"\x1b[6n" in part:  # where is the cursor
+                os.write(terminal, b"\x1b[1;1R")
+    except OSError:  # the end of it
+        pass
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, shown
+    return shown.decode()
+
+
+def test_statements_come_from_a_file_from_stdin_and_from_a_prompt(shop: Shop, tmp_path: Path) -> None:
+    shop.wait_caught_up()
+    script = tmp_path / "script.sql"
+    explained = f"EXPLAIN MATERIALIZED TABLE {HOURS} HISTORY;"
+    script.write_text(f"-- why; and when\n{explained}\nVERIFY {HOURS} WITHOUT SOURCE;\nSHOW WORKFLOWS;")
+    said = command(shop, "sql", "-f", str(script)).stdout
+    assert "freshness" in said and "committed" in said and "equal" in said and "due in" in said
+    assert '{"' not in said
+    described = command(shop, "sql", stdin=f"DESCRIBE MATERIALIZED TABLE {HOURS};\n").stdout
+    assert "logdate" in described and "primary key" in described
+    shown = typed(shop, f"SELECT count(*) AS hours\nFROM {HOURS};\nSELECT 1 FROM x.y;\nexit\n", "sql")
+    assert "hours" in shown and "(1 row)" in shown and "no table `x.y`" in shown
+
+
+def test_the_report_tells_how_the_tables_do(shop: Shop, tmp_path: Path) -> None:
+    shop.wait_caught_up()
+    shop.client.run(f"VERIFY {HOURS}")
+    told = command(shop, "report", str(tmp_path / "page.html")).stderr
+    text = (tmp_path / "page.html").read_text()
+    assert "page.html" in told and all(f">{table}<" in text for table in shop.status())
+    assert "passes" in text and "shop.public.orders" in text
+
+
+def test_who_has_the_token_for_reading_reads_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_TOKEN", shop.settings.gateway_read_token.read_text().strip())
+    [row] = json.loads(command(shop, "sql", "--json", f"SELECT count(*) AS n FROM {HOURS}").stdout)
+    assert row["n"] > 0
+    assert "the token is for reading" in command(shop, "suspend", HOURS, code=2).stderr
+    assert shop.settings.gateway_read_token.stat().st_mode & 0o077 == 0
+
+
+def test_logs_and_the_source_are_at_hand(shop: Shop) -> None:
+    assert "headrace" in command(shop, "logs", "warehouse", "-n", "400").stdout
+    count = command(shop, "psql", "-Atc", "SELECT current_database(), count(*) > 0 FROM orders").stdout
+    assert count == "shop|t\n"
+    assert "run `headrace up`" in command(shop, "open", code=3).stderr  # Dagster does not run
 
 
 def test_the_command_line_says_what_the_server_says(shop: Shop) -> None:
@@ -160,11 +228,8 @@ def test_what_is_in_quarantine_comes_in_once_the_rule_is_mended(shop: Shop) -> N
     assert lines[0]["reads"] == {"stg.products": 2} and lines[0]["updated"] == 1
 
 
-def test_spark_connect_reads_the_live_rows(shop: Shop) -> None:
-    """In a process of its own: one with a Spark of its own takes no other."""
-    shop.wait_caught_up()
-    [expected] = shop.client.query(f"SELECT count(*) AS n, sum(orders) AS orders FROM {HOURS}").to_pylist()
-    address = f"sc://127.0.0.1:{shop.settings.spark_connect_port}"
+def by_spark_connect(address: str) -> subprocess.CompletedProcess[str]:
+    """Number and sum of the hours, by a process of its own: one with a Spark of its own takes no other."""
     script = (
         "from pyspark.sql import SparkSession\n"
         f"spark = SparkSession.builder.remote({address!r}).getOrCreate()\n"
@@ -172,7 +237,7 @@ def test_spark_connect_reads_the_live_rows(shop: Shop) -> None:
         "print(row.n, row.orders)\n"
     )
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
         capture_output=True,
@@ -180,7 +245,135 @@ def test_spark_connect_reads_the_live_rows(shop: Shop) -> None:
         timeout=300,
         check=False,
     )
+
+
+def test_spark_connect_reads_the_live_rows_for_who_has_its_token(shop: Shop) -> None:
+    shop.wait_caught_up()
+    [expected] = shop.client.query(f"SELECT count(*) AS n, sum(orders) AS orders FROM {HOURS}").to_pylist()
+    address = f"sc://localhost:{shop.settings.spark_connect_port}/"
+    file = shop.settings.spark_connect_token
+    token = file.read_text().strip()
+    assert file.stat().st_mode & 0o077 == 0
+    done = by_spark_connect(f"{address};token={token}")
     assert done.stdout.split() == [str(expected["n"]), str(expected["orders"])], done.stderr
+    for stranger in (address, f"{address};token=guessed"):
+        refused = by_spark_connect(stranger)
+        assert refused.returncode and "token" in refused.stderr.lower(), refused.stderr
+    for process in psutil.process_iter(["cmdline"]):
+        assert not any(token in part for part in process.info["cmdline"] or ()), process
+
+
+def test_what_the_stack_keeps_is_for_its_owner_alone(shop: Shop) -> None:
+    """Every file that somebody else could reach, but for those of PostgreSQL, which keeps its own."""
+    settings, open_to_others = shop.settings, []
+    for folder in (settings.warehouse, settings.logs):
+        assert folder.stat().st_mode & 0o077 == 0, folder
+    for entry in settings.state.iterdir():
+        if not entry.is_symlink() and entry.lstat().st_mode & 0o077 and not entry.name.startswith("postgres"):
+            open_to_others.append(entry.name)
+    assert not open_to_others
+    files = [f for f in settings.warehouse.rglob("*") if f.is_file()]
+    assert files and not [f for f in files if f.stat().st_mode & 0o077]
+
+
+def test_every_listener_is_on_loopback(shop: Shop) -> None:
+    """Those of the settings, and those that Spark's and Java's own parts choose."""
+    found = {
+        (process.name(), connection.laddr.ip, connection.laddr.port)
+        for process in processes.marked(shop.settings.state.resolve())
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    there = [f for f in found if not ipaddress.ip_address(f[1].removeprefix("::ffff:")).is_loopback]
+    assert not there
+    own = {p for n, p in shop.settings.ports.items() if not n.startswith(("dagster", "postgres"))}
+    assert own <= {port for _, _, port in found}
+
+
+def test_no_secret_is_where_it_does_not_belong(shop: Shop) -> None:
+    """Neither in logs, tables and topics, nor in what Connect answers, nor on a command line."""
+    settings = shop.settings
+    files = (settings.gateway_token, settings.gateway_read_token, settings.spark_connect_token)
+    files = (*files, settings.postgres_password)
+    secrets = {settings.source_password, *(file.read_text().strip() for file in files)}
+    assert all(len(secret) > 8 for secret in secrets)
+
+    def content(file: Path) -> bytes:
+        try:
+            return file.read_bytes()
+        except FileNotFoundError:  # a temporary one of a service at work
+            return b""
+
+    leaks = [
+        str(file)
+        for folder in (
+            settings.logs,
+            settings.warehouse,
+            settings.state / "kafka",
+            settings.state / "dagster",
+        )
+        for at, _, names in os.walk(folder)
+        for file in (Path(at, name) for name in names)
+        if file.is_file() and any(secret.encode() in content(file) for secret in secrets)
+    ]
+    answers = httpx.get(f"{settings.connect_rest}/connectors?expand=info&expand=status").text
+    leaks += ["Connect's REST" for secret in secrets if secret in answers]
+    for process in psutil.process_iter(["cmdline"]):
+        leaks += [str(process) for part in process.info["cmdline"] or () if any(s in part for s in secrets)]
+    assert not leaks
+
+
+@pytest.mark.long
+def test_cases_are_written_from_live_rows_and_run(shop: Shop) -> None:
+    """By the command line and by pytest, each with a Spark of its own."""
+    table, layer = "dwd.order_items", shop.settings.project / "layers" / "dwd"
+    files = [layer / "order_items.sql", layer / "order_items.cases.yml"]
+    files += [shop.settings.project / "layers" / "stg" / "users.cases.yml"]
+    before = {file: file.read_text() for file in files}
+    try:
+        files[2].unlink()
+        for written in ("stg.users", table):
+            assert "Next: `headrace test" in command(shop, "test", "--new", written).stderr
+        [case] = cases_of(load_project(shop.settings.project).table("stg.users")).cases  # type: ignore[union-attr]
+        assert len(case.steps[0].expect) == 4
+        run = [sys.executable, "-m", "pytest", "-q", *map(str, files[1:])]
+        said = subprocess.run(run, cwd=shop.settings.project, capture_output=True, text=True, check=False)
+        assert said.returncode == 0 and "9 passed" in said.stdout, said.stdout + said.stderr
+        files[0].write_text(before[files[0]].replace("i.quantity * i.price", "i.quantity + i.price"))
+        shown = command(shop, "test", table, code=1)
+        assert "2 cases in 3 modes: 0 passed, 6 failed" in shown.stderr
+        assert "FAILED  " in shown.stdout and "1 rows missing, 1 too many" in shown.stdout
+    finally:
+        for file, text in before.items():
+            file.write_text(text)
+
+
+@pytest.mark.long
+def test_a_project_is_made_of_a_database(shop: Shop, tmp_path: Path) -> None:
+    """Its owner's URL, as a stranger would give it: tables with odd names, and one without a key."""
+    new = tmp_path / "new"
+    with psycopg.connect(shop.dsn, autocommit=True) as owner:
+        owner.execute('CREATE SCHEMA "Odd"; CREATE TABLE "Odd"."Order Lines" ("Id" uuid PRIMARY KEY, n int)')
+        owner.execute('CREATE TABLE "Odd".users (code text, day date, PRIMARY KEY (code, day))')
+        owner.execute('CREATE TABLE "Odd".keyless (n int)')
+        try:
+            said = command(shop, "init", str(new), "--from", shop.dsn, "--source", "mine").stderr
+        finally:
+            owner.execute('DROP SCHEMA "Odd" CASCADE')
+    assert "follows 7 tables" in said and "`Odd.keyless`" in said
+    assert "the database lacks: " in said and "CREATE PUBLICATION headrace_mine FOR TABLE" in said
+    assert not [f for f in new.rglob("*") if f.is_file() and (conninfo_password(shop) in f.read_text())]
+    planned = json.loads(command(shop, "plan", "--project", str(new), "--json").stdout)["tables"]
+    plain = ("users", "products", "orders", "order_items", "page_words", "order_lines", "odd_users")
+    assert {t["table"] for t in planned} == {f"stg.{table}" for table in plain}
+    ran = command(shop, "test", "--project", str(new), "--json").stdout
+    assert len({o["table"] for o in json.loads(ran)}) == 7
+    assert all(o["passed"] for o in json.loads(ran))
+
+
+def conninfo_password(shop: Shop) -> str:
+    """Of the database's owner."""
+    return str(conninfo.conninfo_to_dict(shop.dsn)["password"])
 
 
 def test_the_doctor_says_by_which_sql_a_source_is_mended(shop: Shop) -> None:

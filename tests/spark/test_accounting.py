@@ -12,8 +12,11 @@ from harness import Harness
 from orders_chain import HOURS, LAYERS, change, corrupt, nine_orders
 
 from headrace.engine.compaction.compaction import compact
-from headrace.engine.proof.accounting import accounting, accounts
+from headrace.engine.proof.accounting import accounting
 from headrace.errors import TerminalError
+from headrace.results import CommitAccount
+from headrace.store.record.account import accounts
+from headrace.store.record.commits import HISTORY, told
 from headrace.store.tables import StoredTable
 
 CHAIN = {name: LAYERS[name] for name in ("dwd/paid", "dws/by_user", "dws/top")}
@@ -22,6 +25,10 @@ CHAIN = {name: LAYERS[name] for name in ("dwd/paid", "dws/by_user", "dws/top")}
 def unbalanced(warehouse: Harness) -> dict[str, list[str]]:
     found = {str(table.name): accounting(table).problems for table in warehouse.registry}
     return {name: what for name, what in found.items() if what}
+
+
+def newest_accounts(warehouse: Harness, name: str) -> list[CommitAccount]:
+    return accounts(told(warehouse.table(name).store.changelog.path, HISTORY))
 
 
 @pytest.mark.long
@@ -62,11 +69,11 @@ def test_a_commit_says_what_it_read_and_what_it_did(harness: Callable[..., Harne
     source.put("orders", order_id=10, user_id=0, amount="0.00", hour=HOURS[1])
     source.delete("orders", 2)
     warehouse.step()
-    newest, first, *_ = accounts(warehouse.table("dwd.paid"))
+    newest, first, *_ = newest_accounts(warehouse, "dwd.paid")
     assert (newest.reads, newest.before, newest.after) == ({"stg.orders": 4}, 9, 8)
     assert (newest.inserted, newest.updated, newest.deleted) == (0, 1, 1)
     assert (first.reads, first.before, first.inserted, first.after) == ({"stg.orders": 9}, 0, 9, 9)
-    events = accounts(warehouse.table("stg.orders"))[0].events
+    events = newest_accounts(warehouse, "stg.orders")[0].events
     assert {name: n for name, n in events.items() if n} == {
         "events": 3,
         "inserted": 1,
@@ -82,7 +89,7 @@ def test_a_backfill_that_mends_damage_counts_what_it_finds(harness: Callable[...
     assert told == "version 1 has 9 rows, its snapshot's files have 6"
     warehouse.backfill("dwd.paid")
     assert not unbalanced(warehouse)
-    mended = accounts(warehouse.table("dwd.paid"))[0]
+    mended = newest_accounts(warehouse, "dwd.paid")[0]
     assert (mended.mode, mended.before, mended.miscounted) == ("backfill", 9, -3)
     assert (mended.inserted, mended.after) == (3, 9)
     warehouse.step()

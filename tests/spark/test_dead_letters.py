@@ -20,6 +20,7 @@ from headrace.engine.table.table import StgTable
 from headrace.errors import TerminalError, UnknownName
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.formats import Formats
 from headrace.store.schema import KIND
 
 ORDERS, TOPIC = "stg.orders", "shop.public.orders"
@@ -64,7 +65,7 @@ def settlement(shop: Harness) -> Settlement:
         yield
 
     flow = SimpleNamespace(tables=[orders(shop)], paused=paused, settle=lambda: shop.advance())
-    return Settlement(shop.sessions, cast("Any", [flow]), shop.dead_letters, "test")
+    return Settlement(shop.sessions, cast("Any", [flow]), shop.dead_letters, Formats(), "test")
 
 
 def sent(events: list[Event]) -> list[Event]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.errors import SpecError
 from headrace.quality.gx import validate
 from headrace.quality.suites import Suite, load_suite
 
@@ -48,18 +48,29 @@ def test_every_expectation_has_its_own_verdict(spark: SparkSession, tmp_path: Pa
         ("expect_table_row_count_to_be_between", True, 0, "FAIL"),
         ("no_negative", False, 1, "FAIL"),
     ]
+    assert [r.sample for r in results] == [
+        [{"user_id": None}],
+        [{"cnt": 0}, {"cnt": -3}],
+        [{"user_id": 2, "logdate": "2026112010"}] * 2,
+        [],
+        [{"user_id": 2, "logdate": "2026112010", "cnt": -3}],
+    ]
+    assert [r.observed for r in results[3:]] == [4, 1]
     assert {r.rows for r in results} == {4}
     assert not frame.is_cached
     assert SparkSession.getActiveSession() is spark
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "message"), [("{colum: a}", "colum"), ("{column: nope}", "cannot be evaluated.*nope")]
+    ("kwargs", "message"),
+    [("{colum: a}", "cannot be evaluated.*colum"), ("{column: nope}", "cannot be evaluated.*nope")],
 )
 def test_wrong_kwargs_are_named_with_their_place(
     spark: SparkSession, tmp_path: Path, kwargs: str, message: str
 ) -> None:
-    text = f"checks:\n  - type: expect_column_values_to_not_be_null\n    kwargs: {kwargs}"
+    good = "  - type: expect_column_values_to_not_be_null\n    kwargs: {column: a}\n    name: good\n"
+    text = f"checks:\n  - type: expect_column_values_to_not_be_null\n    kwargs: {kwargs}\n{good}"
     frame = spark.createDataFrame([(1,)], "a bigint")
-    with pytest.raises(SpecError, match=rf"t\.checks\.yml:2:5: .*{message}"):
-        validate(frame, suite(tmp_path, text), table="dws.t")
+    wrong, other = validate(frame, suite(tmp_path, text), table="dws.t")
+    assert re.search(rf"t\.checks\.yml:2:5: .*{message}", wrong.error or "") and not wrong.passed
+    assert (other.constraint, other.passed, other.error) == ("good", True, None)  # it counts all the same

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from harness import Harness
+from orders_chain import LAYERS, change
 
 from headrace.engine.ingest.ingest import ingest_events
 from headrace.errors import SourceChanged
@@ -188,3 +190,22 @@ def test_all_at_once_equals_one_by_one(harness: Callable[..., Harness], seed: in
         stored(k, r["amount"], hour=r["hour"]) for k, r in at_once.source.rows["orders"].items()
     )
     assert at_once.rows("stg.orders") == one_by_one.rows("stg.orders") == expected
+
+
+def test_a_clock_that_jumps_decides_nothing(
+    harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day ahead, a day back, then right again: as events, so commits are ordered by what they follow."""
+    names = ("dwd/paid", "dws/by_user")
+    warehouse = harness({name: LAYERS[name] for name in names})
+    chance, real = random.Random(50), time.time
+    for ahead in (0, 86_400, -86_400, -1, 0):
+        monkeypatch.setattr(time, "time", lambda ahead=ahead: real() + ahead)
+        for _ in range(6):
+            change(warehouse.source, chance)
+        warehouse.step()
+        warehouse.assert_parity()
+    rows = warehouse.source.rows["orders"].values()
+    held = [(*row.values(),) for row in rows]
+    expected = [(o, u, None if a is None else Decimal(a), h) for o, u, a, h in held]
+    assert warehouse.rows("stg.orders") == sorted(expected, key=repr)

@@ -44,6 +44,13 @@ def test_relative_paths_count_from_the_project(tmp_path: Path, monkeypatch: pyte
     assert settings.gateway_token == settings.state / "gateway.token"
 
 
+def test_spark_connect_is_served_where_somebody_asks_for_it(tmp_path: Path) -> None:
+    """Who reaches it may do what the server may."""
+    assert "spark_connect_port" not in Settings.load(tmp_path).ports
+    (tmp_path / "headrace.toml").write_text("spark_connect = true\n")
+    assert Settings.load(tmp_path).ports["spark_connect_port"] == 25002
+
+
 def test_the_runtime_of_a_checkout_lies_in_it(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path)
     assert settings.jars("kafka").parts[-4:] == (".headrace", "runtime", "jars", "kafka")

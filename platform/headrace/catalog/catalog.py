@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, Self, cast
@@ -17,11 +18,13 @@ from headrace.catalog.captured import CapturedTables
 from headrace.catalog.completions import Completions
 from headrace.catalog.database import reading, utc_now
 from headrace.catalog.decisions import Decisions
+from headrace.catalog.evaluations import Evaluations
 from headrace.catalog.former import FormerDefinitions
 from headrace.catalog.migrate import migrate
 from headrace.catalog.readers import Readers
 from headrace.catalog.schema import (
     alteration,
+    check_evaluation,
     completed_partition,
     completion,
     decision,
@@ -38,6 +41,8 @@ from headrace.spec.alteration import freshness_text
 from headrace.spec.model import RefreshMode, TableName, TableSpec
 
 Desired = Literal["RUNNING", "SUSPENDED"]
+
+log = logging.getLogger(__name__)
 
 _DESIRED = ("RUNNING", "SUSPENDED")
 
@@ -71,6 +76,7 @@ class Catalog:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         self._engine = open_engine(parsed)
+        self._unrecorded: dict[str, tuple[State, str | None]] = {}
         self._migrate()
         self.readers = Readers(self._engine)
         self.alterations = Alterations(self._engine)
@@ -79,6 +85,7 @@ class Catalog:
         self.workflows = Workflows(self._engine)
         self.completions = Completions(self._engine)
         self.captured = CapturedTables(self._engine)
+        self.evaluations = Evaluations(self._engine)
 
     @classmethod
     def existing(cls, url: str) -> Self | None:
@@ -137,10 +144,11 @@ class Catalog:
 
     def drop(self, name: TableName | str) -> None:
         """Forget a table and all that is known of it."""
+        self._unrecorded.pop(str(name), None)
         with self._engine.begin() as connection:
             connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
             known = (reader, alteration, decision, former_definition, refresh_workflow)
-            for table in (*known, completion, completed_partition):
+            for table in (*known, completion, completed_partition, check_evaluation):
                 connection.execute(sa.delete(table).where(table.c.table_name == str(name)))
 
     def desired(self, name: TableName | str) -> Desired:
@@ -154,13 +162,31 @@ class Catalog:
         self._update(name, {"desired": desired, "updated_at": utc_now()})
 
     def observe(self, name: TableName | str, state: State, error: str | None = None) -> None:
-        """Record what the table was seen doing. Cheap to call again with the same state."""
-        row = self.row(name)
+        """Record what the table was seen doing. Cheap to call again with the same state.
+
+        What cannot be recorded, as on a full disk, is shown nevertheless, and recorded the next time.
+        """
+        row = self._recorded(name)
         if (row.state, row.error) != (state, error):
-            self._update(name, {"state": state, "error": error, "updated_at": utc_now()})
+            try:
+                self._update(name, {"state": state, "error": error, "updated_at": utc_now()})
+            except sa.exc.OperationalError as failure:
+                log.warning("the state of %s is not recorded: %s", name, failure.orig)
+                self._unrecorded[str(name)] = (state, error)
+                return
+        self._unrecorded.pop(str(name), None)
 
     def row(self, name: TableName | str) -> CatalogRow:
         """One table's row."""
+        return self._seen(self._recorded(name))
+
+    def rows(self) -> list[CatalogRow]:
+        """Every table, by name."""
+        with reading(self._engine) as connection:
+            select = sa.select(materialized_table).order_by(materialized_table.c.name)
+            return [self._seen(_row(r)) for r in connection.execute(select).mappings()]
+
+    def _recorded(self, name: TableName | str) -> CatalogRow:
         t = materialized_table
         with reading(self._engine) as connection:
             found = connection.execute(sa.select(t).where(t.c.name == str(name))).mappings().one_or_none()
@@ -168,11 +194,9 @@ class Catalog:
             raise self._unknown(name)
         return _row(found)
 
-    def rows(self) -> list[CatalogRow]:
-        """Every table, by name."""
-        with reading(self._engine) as connection:
-            select = sa.select(materialized_table).order_by(materialized_table.c.name)
-            return [_row(r) for r in connection.execute(select).mappings()]
+    def _seen(self, row: CatalogRow) -> CatalogRow:
+        state, error = self._unrecorded.get(row.name, (row.state, row.error))
+        return replace(row, state=state, error=error)
 
     def close(self) -> None:
         """Close all connections; the next call opens new ones."""

@@ -113,6 +113,18 @@ captured_table = sa.Table(
     sa.Column("noted_at", sa.DateTime, nullable=False),  # UTC
 )
 
+check_evaluation = sa.Table(
+    "check_evaluation",
+    metadata,
+    sa.Column("table_name", sa.String(127), primary_key=True),
+    sa.Column("check_name", sa.String(127), primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("passed", sa.Boolean, nullable=False),
+    sa.Column("labels", sa.String(127), nullable=False),  # empty: of the whole table
+    sa.Column("evaluated_at", sa.DateTime, nullable=False),  # UTC
+    sa.Column("result", sa.Text, nullable=False),  # JSON
+)
+
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""

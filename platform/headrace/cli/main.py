@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -14,10 +14,15 @@ from headrace.cli.bench import bench
 from headrace.cli.project.apply import apply
 from headrace.cli.project.init import init
 from headrace.cli.project.plan import plan
+from headrace.cli.project.test import test
+from headrace.cli.source.psql import psql
 from headrace.cli.source.role import source_role
 from headrace.cli.stack.demo import demo
 from headrace.cli.stack.doctor import doctor
 from headrace.cli.stack.down import down
+from headrace.cli.stack.logs import logs
+from headrace.cli.stack.open import open_
+from headrace.cli.stack.report import report
 from headrace.cli.stack.status import status
 from headrace.cli.stack.up import up
 from headrace.cli.table.changes import changes
@@ -60,7 +65,6 @@ app = typer.Typer(
     cls=_Group,
     help="A database's changes into a layered Spark warehouse: one SQL text as stream, batch and proof.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -92,14 +96,19 @@ for command in (
     suspend,
     resume,
     check,
+    test,
     quarantine,
     rewind,
     resync,
     init,
     doctor,
+    logs,
+    report,
     bench,
 ):
     app.command()(command)
+app.command("open")(open_)
+app.command("psql", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(psql)
 dead_letters.command("list")(dead_letters_list)
 dead_letters.command("show")(dead_letters_show)
 dead_letters.command("replay")(dead_letters_replay)
@@ -107,6 +116,23 @@ dead_letters.command("drop")(dead_letters_drop)
 app.add_typer(dead_letters, name="dead-letters")
 source.command("role")(source_role)
 app.add_typer(source, name="source")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global(
+    _version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A database's changes into a layered Spark warehouse: one SQL text as stream, batch and proof."""
 
 
 def main() -> None:

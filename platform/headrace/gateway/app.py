@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from headrace.encoding import encode
 from headrace.errors import HeadraceError, TerminalError, TransientError, UnknownName
-from headrace.gateway.encoding import encode
-from headrace.gateway.service import Service
+from headrace.gateway.service import Forbidden, Service
 
 log = logging.getLogger(__name__)
 
@@ -40,26 +40,31 @@ class RowsGone(TerminalError):
     """The statement has no rows, or they are kept no longer."""
 
 
-def create_app(service: Service, *, token: str) -> FastAPI:
+def create_app(service: Service, *, token: str, read_token: str) -> FastAPI:
     """The HTTP application of one warehouse.
 
     Args:
         service: the warehouse and its statements.
         token: what clients must present as `Authorization: Bearer …`.
+        read_token: what those may present that only read.
     """
     app = FastAPI(title="headrace", docs_url=None, redoc_url=None, openapi_url=None)
     # A web page of another site may make a browser call loopback under that site's name.
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False)
     for kind in (HeadraceError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
-    expected = f"Bearer {token}".encode()
+    full, read = (f"Bearer {known}".encode() for known in (token, read_token))
 
-    def authorized(request: Request) -> None:
+    def reading(request: Request) -> bool:
+        """Whether the caller may read alone."""
         given = request.headers.get("authorization", "").encode()
-        if not secrets.compare_digest(given, expected):
-            raise Unauthorized("the token is missing or wrong")
+        if secrets.compare_digest(given, full):
+            return False
+        if secrets.compare_digest(given, read):
+            return True
+        raise Unauthorized("the token is missing or wrong")
 
-    guarded = [Depends(authorized)]
+    guarded = [Depends(reading)]
 
     @app.get("/health")
     def health() -> Response:
@@ -74,9 +79,9 @@ def create_app(service: Service, *, token: str) -> FastAPI:
     def jvm() -> Any:
         return JSONResponse(encode(service.jvm()))
 
-    @app.post("/statements", dependencies=guarded, status_code=202)
-    def submit(submission: Submission) -> Any:
-        return encode(service.submit(submission.sql))
+    @app.post("/statements", status_code=202)
+    def submit(submission: Submission, reads: bool = Depends(reading)) -> Any:
+        return encode(service.submit(submission.sql, reading=reads))
 
     @app.get("/statements", dependencies=guarded)
     def statements() -> Any:
@@ -86,9 +91,9 @@ def create_app(service: Service, *, token: str) -> FastAPI:
     def statement(id: str, wait: Annotated[float, Query(ge=0, le=30)] = 0) -> Any:
         return encode(service.jobs.get(id, wait))
 
-    @app.delete("/statements/{id}", dependencies=guarded)
-    def cancel(id: str) -> Any:
-        return encode(service.jobs.cancel(id))
+    @app.delete("/statements/{id}")
+    def cancel(id: str, reads: bool = Depends(reading)) -> Any:
+        return encode(service.cancel(id, reading=reads))
 
     @app.get("/statements/{id}/rows", dependencies=guarded)
     def rows(id: str) -> Response:
@@ -104,6 +109,8 @@ def _on_error(_request: Request, error: Exception) -> Response:
     match error:
         case Unauthorized():
             status = 401
+        case Forbidden():
+            status = 403
         case UnknownName():
             status = 404
         case RowsGone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from headrace.settings import Settings
 
 __all__ = ["GatewayClient", "NotReachable", "StatementFailed", "StatementInterrupted", "StatementRefused"]
+
+TOKEN = "HEADRACE_TOKEN"
+"""A variable with the token to present in place of that of the project's data folder."""
 
 OnProgress = Callable[[Statement], None]
 
@@ -166,6 +170,8 @@ class GatewayClient:
         raise self._refusal(response)
 
     def _token(self) -> str:
+        if given := os.environ.get(TOKEN):
+            return given
         path = self._settings.gateway_token
         try:
             return path.read_text(encoding="ascii").strip()
@@ -199,7 +205,7 @@ class GatewayClient:
                 return NotReachable(f"{message}: another project's server may hold port {port}")
             case 503:
                 return NotReachable(message)
-            case 400 | 404 | 410 | 422:
+            case 400 | 403 | 404 | 410 | 422:
                 return StatementRefused(message)
             case _:
                 return StatementFailed(message)

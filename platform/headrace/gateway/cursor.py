@@ -38,18 +38,34 @@ def error_at(sql: str, offset: int, message: str, hint: str = "") -> StatementEr
     return StatementError(message, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1, hint)
 
 
+def tokenize(sql: str) -> list[Token]:
+    """The words of a text. Raises StatementError where a quoted text or a comment has no end."""
+    try:
+        return _Tokenizer(dialect=Spark()).tokenize(sql)
+    except TokenError:
+        # Its message quotes text and a position that count from somewhere else.
+        raise error_at(sql, 0, "the statement cannot be read", "a quote or a comment is not closed") from None
+
+
+def split(text: str) -> list[tuple[int, str]]:
+    """The statements that `;` separates, outside of quotes and comments, each with the line of its first
+    word, from 1. Raises as `tokenize` does."""
+    tokens = tokenize(text)
+    ends = [t.start for t in tokens if t.token_type is TokenType.SEMICOLON]
+    found, begin = [], 0
+    for end in [*ends, len(text)]:
+        if within := [t.start for t in tokens if begin <= t.start < end]:
+            found.append((text.count("\n", 0, within[0]) + 1, text[begin:end].strip()))
+        begin = end + 1
+    return found
+
+
 class Cursor:
     """The tokens of one statement; a trailing `;` is dropped, anything after it refused."""
 
     def __init__(self, sql: str) -> None:
         self.sql = sql
-        try:
-            tokens = _Tokenizer(dialect=Spark()).tokenize(sql)
-        except TokenError:
-            # Its message quotes text and a position that count from somewhere else.
-            raise error_at(
-                sql, 0, "the statement cannot be read", "a quote or a comment is not closed"
-            ) from None
+        tokens = tokenize(sql)
         while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
             tokens.pop()
         for token in tokens:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import JsonValue
 
+from headrace.encoding import encode
 from headrace.gateway import statements as s
-from headrace.gateway.encoding import encode
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
     ApplyResult,
     CascadeResult,
     ChangePage,
+    CheckEvaluation,
     ConstraintResult,
     DeadLettersResult,
     Explanation,
@@ -95,6 +96,7 @@ class WarehouseApi(Protocol):
     ) -> RewindResult: ...
     def resync(self, table: str, *, where: str = "", dry_run: bool, progress: Progress) -> ResyncResult: ...
     def describe(self, table: str) -> dict[str, Any]: ...
+    def evaluations(self, table: str | None = None) -> list[CheckEvaluation]: ...
     def partitions(self, table: str) -> list[dict[str, Any]]: ...
     def show(self) -> list[dict[str, Any]]: ...
     def load(self, source: str, *, progress: Progress) -> LoadResult: ...
@@ -156,6 +158,10 @@ def _replay(warehouse: WarehouseApi, statement: s.ReplayDeadLetters, progress: P
 
 def _drop_letters(warehouse: WarehouseApi, statement: s.DropDeadLetters, progress: Progress) -> Any:
     return warehouse.drop_dead_letters(statement.table, statement.at, statement.reason)
+
+
+def _show_checks(warehouse: WarehouseApi, statement: s.ShowChecks, progress: Progress) -> Any:
+    return warehouse.evaluations(statement.table)
 
 
 def _show_tables(warehouse: WarehouseApi, statement: s.ShowTables, progress: Progress) -> Any:
@@ -292,6 +298,7 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.ShowDeadLetters: Handler("reads", _show_dead_letters),
     s.ShowTables: Handler("control", _show_tables),
     s.ShowPartitions: Handler("control", _show_partitions),
+    s.ShowChecks: Handler("control", _show_checks),
     s.ShowReaders: Handler("control", _show_readers),
     s.ShowWorkflows: Handler("control", _show_workflows),
     s.DropReader: Handler("control", _drop_reader),
@@ -318,6 +325,19 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.Verify: Handler("jobs", _verify),
     s.Check: Handler("jobs", _check),
 }
+
+
+_READING = (
+    *(s.Select, s.ShowTables, s.ShowPartitions, s.ShowChecks, s.ShowReaders, s.ShowWorkflows),
+    *(s.ShowDeadLetters, s.ShowAccounting, s.Describe, s.Explain),
+)
+
+
+def only_reads(statement: s.ParsedStatement) -> bool:
+    """Whether the statement changes nothing, here or in a source, and takes no worker from jobs."""
+    if isinstance(statement, s.Changes):
+        return statement.reader is None
+    return isinstance(statement, _READING)
 
 
 def lane(statement: s.ParsedStatement) -> Lane:

@@ -73,7 +73,7 @@ class Jobs:
 
     def submit(self, text: str, parsed: ParsedStatement) -> Statement:
         """Queue a statement; returns at once."""
-        statement = Statement(id=secrets.token_hex(8), text=text, state="QUEUED")
+        statement = Statement(id=secrets.token_hex(8), kind=type(parsed).__name__, text=text, state="QUEUED")
         job = _Job(statement, parsed, Progress())
         job.progress = Progress(lambda *report: self._report(job, *report))
         with self._changed:

@@ -37,6 +37,7 @@ from headrace.gateway.statements import (
     Select,
     SetImmutable,
     ShowAccounting,
+    ShowChecks,
     ShowDeadLetters,
     ShowPartitions,
     ShowQuarantine,
@@ -110,13 +111,15 @@ class _Parser:
 
     def _show(self) -> ParsedStatement:
         one = ("PARTITIONS", "QUARANTINE", "ACCOUNTING")
-        match self.cursor.keyword(("MATERIALIZED", "DEAD", "ALL", "READERS", *one, "WORKFLOWS")):
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "ALL", "READERS", *one, "WORKFLOWS", "CHECKS")):
             case "ACCOUNTING":
                 return ShowAccounting(self._table())
             case "QUARANTINE":
                 return ShowQuarantine(self._table())
             case "PARTITIONS":
                 return ShowPartitions(self._table())
+            case "CHECKS":
+                return ShowChecks(self._table() if self.cursor.peek() else None)
             case "WORKFLOWS":
                 return ShowWorkflows()
             case "MATERIALIZED":

@@ -12,9 +12,8 @@ from sqlglot.errors import SqlglotError
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor, error_at
 from headrace.spec.model import QUARANTINE
+from headrace.spec.sql.programs import REFLECTION
 
-# They run Java code of the caller's choice inside the server.
-_JAVA = frozenset({"java_method", "reflect", "try_reflect"})
 _TABLE_FUNCTIONS = frozenset(
     {
         "explode",
@@ -74,7 +73,7 @@ class _Check:
             self._refuse(node, "`TRANSFORM … USING` runs a program and is refused")
         if isinstance(node, exp.Parameter | exp.Placeholder):
             self._refuse(node, "a statement takes no parameters", "write the value itself")
-        if isinstance(node, exp.Func) and (name := _function(node)) in _JAVA:
+        if isinstance(node, exp.Func) and (name := _function(node)) in REFLECTION:
             self._refuse(node, f"`{name}` runs Java code inside the server and is refused")
 
     def table(self, table: exp.Table, tables: Collection[str]) -> None:

@@ -52,14 +52,14 @@ def serve(settings: Settings) -> None:
     from headrace.gateway.app import create_app
     from headrace.gateway.rows import ResultRows
     from headrace.gateway.service import Service
-    from headrace.gateway.token import ensure_token
+    from headrace.tokens import ensure_token
 
     listener = _listen(settings.gateway_port)
     token = ensure_token(settings.gateway_token)
     rows = ResultRows(settings.state / "results", limit_bytes=_RESULT_BYTES)
     service = Service(lambda: _build(settings), rows)
     config = uvicorn.Config(
-        create_app(service, token=token),
+        create_app(service, token=token, read_token=ensure_token(settings.gateway_read_token)),
         log_config=None,
         access_log=False,
         lifespan="off",

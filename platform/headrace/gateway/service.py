@@ -8,7 +8,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from headrace.errors import HeadraceError, TerminalError, TransientError
-from headrace.gateway.execution import Outcome, WarehouseApi, check_labels, execute
+from headrace.gateway.execution import Outcome, WarehouseApi, check_labels, execute, only_reads
 from headrace.gateway.jobs import Jobs
 from headrace.gateway.parser import parse
 from headrace.gateway.rows import ResultRows
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 State = Literal["starting", "ready", "failed", "stopping"]
+
+
+class Forbidden(TerminalError):
+    """A call that wants another token."""
+
+
+READING = (
+    "the token is for reading: SELECT, SHOW, DESCRIBE, EXPLAIN and CHANGES. Next: present that of "
+    "`gateway.token`, which the server's owner has"
+)
 
 
 class ManagedWarehouse(WarehouseApi, Protocol):
@@ -78,13 +88,32 @@ class Service:
         with self._lock:
             return {"state": self._state, "error": self._error}
 
-    def submit(self, sql: str) -> Statement:
-        """Check a statement and queue it. Raises what is wrong with it."""
+    def submit(self, sql: str, *, reading: bool = False) -> Statement:
+        """Check a statement and queue it. Raises what is wrong with it.
+
+        Args:
+            reading: refuse one that does more than read, with `Forbidden`.
+        """
         project = self._ready().project
-        tables = {str(name): spec.partition_column for name, spec in project.tables.items()}
-        parsed = parse(sql, tables)
+        parsed = self._parsed(sql)
         check_labels(parsed, project)
+        if reading and not only_reads(parsed):
+            raise Forbidden(READING)
         return self.jobs.submit(sql, parsed)
+
+    def cancel(self, id: str, *, reading: bool = False) -> Statement:
+        """Ask a statement to stop.
+
+        Args:
+            reading: as of `submit`.
+        """
+        if reading and not only_reads(self._parsed(self.jobs.get(id).text)):
+            raise Forbidden(READING)
+        return self.jobs.cancel(id)
+
+    def _parsed(self, sql: str) -> ParsedStatement:
+        tables = self._ready().project.tables.items()
+        return parse(sql, {str(name): spec.partition_column for name, spec in tables})
 
     def status(self) -> list[TableStatus]:
         """Every table's status."""

@@ -28,6 +28,13 @@ class ShowPartitions:
 
 
 @dataclass(frozen=True)
+class ShowChecks:
+    """What each check of a table, or of all of them, found last."""
+
+    table: str | None
+
+
+@dataclass(frozen=True)
 class ShowDeadLetters:
     """`settled`: with those that were replayed or dropped."""
 
@@ -244,6 +251,7 @@ ParsedStatement = (
     Select
     | ShowTables
     | ShowPartitions
+    | ShowChecks
     | ShowDeadLetters
     | ShowQuarantine
     | ShowAccounting

@@ -9,6 +9,7 @@ import dagster as dg
 from headrace.errors import HeadraceError
 from headrace.orchestration import statements
 from headrace.orchestration.gateway import GatewayResource, run_statement
+from headrace.orchestration.specs import column_metadata
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
 from headrace.spec.partitions.label_range import LabelRange
@@ -32,7 +33,8 @@ def asset_of(spec: TableSpec, asset: dg.AssetSpec) -> dg.AssetsDefinition:
             result = RefreshResult.model_validate(statement.result)
             if labels is not None:
                 _report_partitions(context, client, spec, labels)
-        return dg.MaterializeResult(asset_key=asset.key, metadata=result_metadata(result, labels))
+        metadata = result_metadata(result, labels) | column_metadata(asset)
+        return dg.MaterializeResult(asset_key=asset.key, metadata=metadata)
 
     return refresh
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import date, timedelta
 from pathlib import Path
 
 import dagster as dg
 
 from headrace.declared import load_declared
+from headrace.errors import SpecError
 from headrace.orchestration.assets import asset_of
 from headrace.orchestration.checks import checks_of
+from headrace.orchestration.columns import Upstream, column_lineage, columns_of_source, stored_columns
 from headrace.orchestration.control import control_jobs
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.partitions import DEFAULT_START
@@ -17,8 +20,20 @@ from headrace.orchestration.specs import source_spec, table_spec
 from headrace.orchestration.streams import streams_sensor
 from headrace.orchestration.workflows import workflow_job, workflows_sensor
 from headrace.planner.policy.modes import effective_freshness, refresh_modes
-from headrace.quality.suites import suite_of
+from headrace.quality.suites import Suite, suite_of
 from headrace.settings import Settings
+from headrace.spec.model import TableSpec
+
+log = logging.getLogger(__name__)
+
+
+def _suite(spec: TableSpec) -> Suite | SpecError | None:
+    """The suite of a table, or what is wrong with its file: all else is shown nevertheless."""
+    try:
+        return suite_of(spec)
+    except SpecError as error:
+        log.warning("%s", error)
+        return error
 
 
 def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Definitions:
@@ -28,7 +43,7 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
         start: date of the first partition, one for all tables.
 
     Raises:
-        SpecError: a layer file, a connector or a checks file is wrong, with file and line.
+        SpecError: a layer file or a connector is wrong, with file and line.
     """
     directory = directory.resolve()
     settings = Settings.load(directory)
@@ -39,23 +54,33 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
     ]
     modes = refresh_modes(project, threshold)
     checks: list[dg.AssetChecksDefinition] = []
-    tables = {}
+    tables, declared = {}, {}
+    known: dict[Upstream, list[str]] = {}
     for name, spec in project.tables.items():
+        columns = stored_columns(settings.warehouse / name.layer / name.table)
+        if spec.source is not None:
+            known[spec.source] = columns_of_source(spec, [column for column, _ in columns])
+        lineage = column_lineage(spec, lambda upstream: known.get(upstream, ()))
+        known[name] = [column for column, _ in columns] or list(lineage.deps_by_column)
         asset = table_spec(
             spec,
             mode=modes[name][0],
             freshness=effective_freshness(spec, project),
             tables=project.tables,
             start=start,
+            columns=columns,
+            lineage=lineage,
         )
         tables[str(name)] = (spec, asset)
         assets.append(asset_of(spec, asset))
-        checks += checks_of(spec, asset.key, suite_of(spec))
+        own = checks_of(spec, asset.key, _suite(spec))
+        declared[str(name)] = {key.name for check in own for key in check.check_keys}
+        checks += own
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
         jobs=[*control_jobs(tables), workflow_job(tables)],
-        sensors=[streams_sensor(tables), workflows_sensor(tables, settings.scheduler)],
+        sensors=[streams_sensor(tables, declared), workflows_sensor(tables, settings.scheduler)],
         resources={"gateway": GatewayResource(project=str(directory))},
         # A step only waits for the warehouse server: a process for each would cost more than the wait.
         executor=dg.in_process_executor,

@@ -1,23 +1,24 @@
-"""Asset checks: parity with batch and source, accounting, constraints, and Great Expectations suites."""
+"""Asset checks: parity with batch and source, accounting, constraints, expectations, and a table's state."""
 
 # No `from __future__ import annotations`: Dagster compares the context's annotation with its classes.
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dagster as dg
 from pydantic import TypeAdapter
 
-from headrace.orchestration import statements
+from headrace.errors import SpecError
+from headrace.orchestration import judgements, statements
 from headrace.orchestration.assets import labels_of
 from headrace.orchestration.gateway import GatewayResource, run_statement
+from headrace.orchestration.judgements import DEAD_LETTERS, FRESHNESS, RUNS, Judgement
 from headrace.quality.suites import Severity, Suite
-from headrace.results import ConstraintResult, DifferingRow, ParityResult, TableAccount
+from headrace.results import ACCOUNTING, PARITY, ConstraintResult, ParityResult, TableAccount
 from headrace.spec.model import TableSpec, Violation
 
-PARITY = {"batch": "parity", "source": "source_parity"}
-ACCOUNTING = "accounting"
+CHECKS_FILE = "checks_file"
+"""The check that fails where the table's `*.checks.yml` cannot be read."""
 
 Result = TypeVar("Result", ParityResult, ConstraintResult, TableAccount)
 
@@ -25,24 +26,73 @@ _PARITY_RESULTS = TypeAdapter(list[ParityResult])
 _CONSTRAINT_RESULTS = TypeAdapter(list[ConstraintResult])
 
 
-def checks_of(spec: TableSpec, key: dg.AssetKey, suite: Suite | None) -> list[dg.AssetChecksDefinition]:
+def checks_of(
+    spec: TableSpec, key: dg.AssetKey, suite: Suite | SpecError | None
+) -> list[dg.AssetChecksDefinition]:
     """Every check of a table: one step proves parity and that its rows add up, one evaluates constraints and
-    expectations together."""
+    expectations together, one looks at its state. A rule that is named like one of the others replaces it.
+    """
+    wrong, suite = (suite, None) if isinstance(suite, SpecError) else (None, suite)
     rules = [*_constraint_specs(spec, key), *_expectation_specs(suite, key)]
-    return [_parity(spec, key), *([_rules(spec, rules)] if rules else [])]
+    taken = {rule.name for rule in rules}
+    proofs = [check for check in _proof_specs(spec, key) if check.name not in taken]
+    states = [check for check in _state_specs(spec, key) if check.name not in taken]
+    made = [(_proofs, proofs), (_rules, rules), (_states, states)]
+    return [
+        *(make(spec, specs) for make, specs in made if specs),
+        *([_wrong_file(spec, key, wrong)] if wrong else []),
+    ]
 
 
-def _parity(spec: TableSpec, key: dg.AssetKey) -> dg.AssetChecksDefinition:
-    if spec.source is None:
-        text = "The table equals its own SQL in batch at its recorded frontier, as multisets."
-        checked = dg.AssetCheckSpec(PARITY["batch"], asset=key, description=text)
-    else:
+def _wrong_file(spec: TableSpec, key: dg.AssetKey, wrong: SpecError) -> dg.AssetChecksDefinition:
+    """In place of the expectations of a file that cannot be read."""
+
+    @dg.asset_check(asset=key, name=CHECKS_FILE, description=str(wrong))
+    def checks_file() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=False, description=str(wrong))
+
+    return checks_file
+
+
+def _proof_specs(spec: TableSpec, key: dg.AssetKey) -> Iterator[dg.AssetCheckSpec]:
+    text = "The table equals its own SQL in batch at its recorded frontier, as multisets."
+    yield dg.AssetCheckSpec(PARITY["batch"], asset=key, description=text)
+    if spec.source is not None:
         text = f"The table equals {spec.source} at a known position of the source, as multisets."
-        checked = dg.AssetCheckSpec(PARITY["source"], asset=key, description=text)
-
+        yield dg.AssetCheckSpec(PARITY["source"], asset=key, description=text)
     text = "Rows and events add up: over all commits, one by one, and in the snapshot's files."
-    specs = [checked, dg.AssetCheckSpec(ACCOUNTING, asset=key, description=text)]
+    yield dg.AssetCheckSpec(ACCOUNTING, asset=key, description=text)
 
+
+def _state_specs(spec: TableSpec, key: dg.AssetKey) -> Iterator[dg.AssetCheckSpec]:
+    yield dg.AssetCheckSpec(RUNS, asset=key, description="The table runs, and nothing threatens its input.")
+    text = "Nine in ten commits of late are as fresh as the table declares."
+    yield dg.AssetCheckSpec(FRESHNESS, asset=key, description=text)
+    if spec.source is not None:
+        text = "No message waits that could not be applied."
+        yield dg.AssetCheckSpec(DEAD_LETTERS, asset=key, description=text)
+
+
+def _states(spec: TableSpec, specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinition:
+    @dg.multi_asset_check(name=f"state_{spec.name.layer}_{spec.name.table}", specs=specs, can_subset=True)
+    def look(
+        context: dg.AssetCheckExecutionContext, gateway: GatewayResource
+    ) -> Iterable[dg.AssetCheckResult]:
+        with gateway.client() as client:
+            found = {status.table: status for status in client.status()}
+        status = found.get(str(spec.name))
+        for key in sorted(context.selected_asset_check_keys):
+            if status is None:
+                judgement = Judgement(False, "the warehouse server does not know it: `headrace apply`")
+            else:
+                nothing = Judgement(True, "there is nothing to judge now")
+                judgement = judgements.state(key.name, status) or nothing
+            yield judgement.result(key)
+
+    return look
+
+
+def _proofs(spec: TableSpec, specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(name=f"verify_{spec.name.layer}_{spec.name.table}", specs=specs, can_subset=True)
     def verify(
         context: dg.AssetCheckExecutionContext, gateway: GatewayResource
@@ -51,15 +101,16 @@ def _parity(spec: TableSpec, key: dg.AssetKey) -> dg.AssetChecksDefinition:
         compared: dict[str, ParityResult] = {}
         accounts: dict[str, TableAccount] = {}
         with gateway.client() as client:
-            if selected & set(PARITY.values()):
-                statement = run_statement(client, statements.verify(spec, labels_of(context)), context.log)
+            if compares := selected & set(PARITY.values()):
+                text = statements.verify(spec, labels_of(context), source=PARITY["source"] in compares)
+                statement = run_statement(client, text, context.log)
                 compared = {PARITY[r.against]: r for r in _PARITY_RESULTS.validate_python(statement.result)}
             if ACCOUNTING in selected:
                 statement = run_statement(client, statements.accounting(spec), context.log)
                 accounts = {ACCOUNTING: TableAccount.model_validate(statement.result)}
         asked = sorted(context.selected_asset_check_keys)
-        yield from _results([k for k in asked if k.name != ACCOUNTING], compared, _parity_result)
-        yield from _results([k for k in asked if k.name == ACCOUNTING], accounts, _account_result)
+        yield from _results([k for k in asked if k.name != ACCOUNTING], compared, judgements.parity)
+        yield from _results([k for k in asked if k.name == ACCOUNTING], accounts, judgements.account)
 
     return verify
 
@@ -80,7 +131,7 @@ def _rules(spec: TableSpec, specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetCheck
                 )
                 raise dg.Failure(text, allow_retries=False)
         asked = sorted(context.selected_asset_check_keys)
-        yield from _results(asked, {r.constraint: r for r in results}, _rule_result)
+        yield from _results(asked, {r.constraint: r for r in results}, judgements.rule)
 
     return check
 
@@ -101,7 +152,7 @@ def _expectation_specs(suite: Suite | None, key: dg.AssetKey) -> Iterator[dg.Ass
         yield dg.AssetCheckSpec(
             expectation.name,
             asset=key,
-            description=f"{expectation.type}({kwargs})",
+            description="\n\n".join(filter(None, [expectation.description, f"{expectation.type}({kwargs})"])),
             blocking=expectation.severity is Severity.CRITICAL,
         )
 
@@ -109,79 +160,14 @@ def _expectation_specs(suite: Suite | None, key: dg.AssetKey) -> Iterator[dg.Ass
 def _results(
     asked: Iterable[dg.AssetCheckKey],
     results: Mapping[str, Result],
-    convert: Callable[[Result, dg.AssetCheckKey], dg.AssetCheckResult],
+    judge: Callable[[Result], Judgement],
 ) -> Iterator[dg.AssetCheckResult]:
     """The results of the checks that are asked for. One without a result fails: silence is no proof."""
     for key in asked:
         if (result := results.get(key.name)) is not None:
-            yield convert(result, key)
+            yield judge(result).result(key)
         else:
             text = f"the warehouse server gave no result for `{key.name}`"
             yield dg.AssetCheckResult(
                 passed=False, asset_key=key.asset_key, check_name=key.name, description=text
             )
-
-
-def _parity_result(result: ParityResult, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
-    metadata: dict[str, Any] = {
-        "rows": result.rows,
-        "missing": result.missing,
-        "extra": result.extra,
-        "version": result.version,
-        "seconds": round(result.seconds, 3),
-        "frontier": dg.MetadataValue.json(result.frontier),
-    }
-    if result.position:
-        metadata["position"] = result.position
-    if result.partitions:
-        metadata["partitions_that_differ"] = ", ".join(result.partitions)
-    if result.sample:
-        metadata["differing_rows"] = dg.MetadataValue.table([_record(row) for row in result.sample])
-    differs = f"{result.missing} rows missing, {result.extra} too many"
-    return dg.AssetCheckResult(
-        passed=result.equal and result.error is None,
-        asset_key=key.asset_key,
-        check_name=key.name,
-        description=result.error or ("equal" if result.equal else differs),
-        metadata=metadata,
-    )
-
-
-def _account_result(result: TableAccount, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
-    metadata: dict[str, Any] = {"rows": result.rows, "version": result.version, "commits": result.commits}
-    if result.snapshot_rows is not None:
-        metadata["snapshot_rows"] = result.snapshot_rows
-    return dg.AssetCheckResult(
-        passed=result.balanced,
-        asset_key=key.asset_key,
-        check_name=key.name,
-        description="; ".join(result.problems) or "rows and events add up",
-        metadata={**metadata, **{f"total: {name}": n for name, n in result.totals.items()}},
-    )
-
-
-def _rule_result(result: ConstraintResult, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
-    fails = result.on_violation == Violation.FAIL
-    return dg.AssetCheckResult(
-        passed=result.passed,
-        asset_key=key.asset_key,
-        check_name=key.name,
-        severity=dg.AssetCheckSeverity.ERROR if fails else dg.AssetCheckSeverity.WARN,
-        description=f"{result.violations} of {result.rows} rows violate it",
-        metadata={
-            "violations": result.violations,
-            "rows": result.rows,
-            "on_violation": result.on_violation,
-        },
-    )
-
-
-def _record(row: DifferingRow) -> dg.TableRecord:
-    cells = {name: _cell(value) for name, value in row.row.items()}
-    return dg.TableRecord({"only in": row.side, **cells})
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "NULL"
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

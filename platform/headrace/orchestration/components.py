@@ -6,15 +6,35 @@ from datetime import date
 from pathlib import Path
 
 import dagster as dg
+from pydantic import BaseModel, Field
 
 from headrace.orchestration.build import build_definitions
 from headrace.orchestration.partitions import DEFAULT_START
 
 
-class WarehouseComponent(dg.Component, dg.Resolvable, dg.Model):
+class LayersParams(BaseModel):
+    """What `dg scaffold defs headrace.Layers PATH` takes."""
+
+    project: str = Field(default=".", description="The warehouse project, counted from this project's root.")
+
+
+class LayersScaffolder(dg.Scaffolder[LayersParams]):
+    """Writes the `defs.yaml`."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[LayersParams]:
+        return LayersParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[LayersParams]) -> None:
+        dg.scaffold_component(request, {"project": request.params.project})
+
+
+@dg.scaffold_with(LayersScaffolder)
+class Layers(dg.Component, dg.Resolvable, dg.Model):
     """All tables of one headrace project: assets, lineage, partitions, checks and stream control.
 
-    A new `layers/<layer>/<table>.sql` is a new asset at the next reload; no Python and no YAML is touched.
+    `type: headrace.Layers` in a `defs.yaml`. A new `layers/<layer>/<table>.sql` is a new asset at the next
+    reload; no Python and no YAML is touched.
     """
 
     project: str = "."

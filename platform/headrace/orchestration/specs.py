@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -31,6 +31,8 @@ def table_spec(
     freshness: Freshness,
     tables: Mapping[TableName, TableSpec],
     start: date,
+    columns: Sequence[tuple[str, str]] = (),
+    lineage: dg.TableColumnLineage | None = None,
 ) -> dg.AssetSpec:
     """The asset of a materialized table.
 
@@ -38,6 +40,8 @@ def table_spec(
         mode: the refresh mode that follows from the freshness.
         freshness: the freshness to meet, if any, and the table that declares it.
         start: the first partition's date.
+        columns: names and types as the warehouse has them; none before it has the table.
+        lineage: what its columns are computed from.
     """
     return dg.AssetSpec(
         asset_key(spec.name),
@@ -45,11 +49,12 @@ def table_spec(
         description=_description(spec, mode, freshness),
         group_name=spec.name.layer,
         kinds={"spark", "delta", "sql"},
+        owners=list(spec.owners),
         tags={"layer": spec.name.layer, "refresh_mode": mode.value},
         partitions_def=partitions_of(spec, start),
         freshness_policy=_freshness_policy(spec, mode, freshness[0]),
         code_version=code_version(spec),
-        metadata=_metadata(spec, freshness),
+        metadata=_metadata(spec, freshness, columns, lineage),
     )
 
 
@@ -83,7 +88,18 @@ def _freshness_policy(
     return dg.FreshnessPolicy.time_window(max(freshness, timedelta(minutes=1)))
 
 
-def _metadata(spec: TableSpec, freshness: Freshness) -> dict[str, Any]:
+def column_metadata(asset: dg.AssetSpec) -> dict[str, Any]:
+    """Columns and their lineage, which Dagster's pages take from materializations."""
+    shown = ("dagster/column_schema", "dagster/column_lineage")
+    return {name: asset.metadata[name] for name in shown if name in asset.metadata}
+
+
+def _metadata(
+    spec: TableSpec,
+    freshness: Freshness,
+    stored: Sequence[tuple[str, str]],
+    lineage: dg.TableColumnLineage | None,
+) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "dagster/table_name": str(spec.name),
         "dagster/code_references": _code_reference(spec),
@@ -98,8 +114,10 @@ def _metadata(spec: TableSpec, freshness: Freshness) -> dict[str, Any]:
         metadata["declared_freshness_seconds"] = window.total_seconds()
     if spec.primary_key:
         metadata["primary_key"] = ", ".join(spec.primary_key)
-    if columns := _columns(spec):
+    if columns := _columns(spec, stored):
         metadata["dagster/column_schema"] = columns
+    if lineage is not None and any(lineage.deps_by_column.values()):
+        metadata["dagster/column_lineage"] = lineage
     return metadata
 
 
@@ -124,21 +142,23 @@ def _code_reference(spec: TableSpec) -> dg.CodeReferencesMetadataValue:
         return dg.CodeReferencesMetadataValue(code_references=[reference])
 
 
-def _columns(spec: TableSpec) -> dg.TableSchema | None:
-    """The output columns where the text alone names them. Types are known to the warehouse server only."""
+def _columns(spec: TableSpec, stored: Sequence[tuple[str, str]]) -> dg.TableSchema | None:
+    """The columns as the warehouse has them; before it has any, those that the text alone names."""
     query = spec.query_ast
-    if query.is_star or not all(query.named_selects):
-        return None
+    if not stored:
+        if query.is_star or not all(query.named_selects):
+            return None
+        casts = {e.alias_or_name: _cast_type(e) for e in query.selects}
+        stored = [(name, casts.get(name) or "") for name in query.named_selects]
     key = set(spec.primary_key)
-    casts = {e.alias_or_name: _cast_type(e) for e in query.selects}
     return dg.TableSchema(
         [
             dg.TableColumn(
                 name,
-                casts.get(name) or "",
+                kind,
                 constraints=dg.TableColumnConstraints(nullable=name not in key, unique=key == {name}),
             )
-            for name in query.named_selects
+            for name, kind in stored
         ]
     )
 

@@ -16,8 +16,10 @@ def refresh_new(spec: TableSpec, turn: str) -> str:
     return f"ALTER MATERIALIZED TABLE {spec.name} REFRESH NEW TURN {_literal(turn)}"
 
 
-def verify(spec: TableSpec, labels: LabelRange | None = None) -> str:
-    return f"VERIFY {spec.name}{_partition(spec, labels)}"
+def verify(spec: TableSpec, labels: LabelRange | None = None, *, source: bool = True) -> str:
+    """Compare the table with its SQL and, where it has one, with its source."""
+    without = "" if source or spec.source is None else " WITHOUT SOURCE"
+    return f"VERIFY {spec.name}{_partition(spec, labels)}{without}"
 
 
 def check(spec: TableSpec, labels: LabelRange | None = None) -> str:

@@ -3,13 +3,14 @@
 The sensor turns their status into events: an observation where one moved, with declared and measured
 freshness as numbers, which Dagster plots; and a materialization of each partition once it is complete and
 what it then runs has ended, again where late data has opened it since; of a stream without partitions, each
-hour. More often would hurt: Dagster shows check results only until the next materialization.
+hour. Dagster shows check results only until the next materialization: what a table's checks have found,
+whoever asked for it, is reported again after each.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,18 +19,22 @@ import dagster as dg
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from headrace.errors import HeadraceError
+from headrace.orchestration import judgements
 from headrace.orchestration.assets import rows_by_label
 from headrace.orchestration.gateway import GatewayResource
+from headrace.orchestration.judgements import DEAD_LETTERS, FRESHNESS, RUNS
 from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions
-from headrace.results import CompletePartition, TableStatus
+from headrace.orchestration.specs import column_metadata
+from headrace.results import CheckEvaluation, CompletePartition, TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
 from headrace.spec.partitions.label_range import LabelRange
 
 INTERVAL_SECONDS = 30
 MOST_EVENTS = 500  # a tick: the daemon stores them one by one
+UNKNOWN = "unknown"  # what was found last of a check, where the server did not answer
 PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
 
-Event = dg.AssetMaterialization | dg.AssetObservation
+Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 CountRows = Callable[[TableSpec, LabelRange], dict[str, int]]
 ShowPartitions = Callable[[TableSpec], list[CompletePartition]]
 
@@ -43,10 +48,13 @@ class Seen(BaseModel):
     freshness: float | None = None  # to keep
     materialized: float = 0.0  # seconds since the epoch; of a table without partitions
     turn: int = 0  # the last outcome of a complete partition that was reported
+    judged: dict[str, str] = {}  # by check of its state, what was found last
+    checked: datetime | None = None  # the newest evaluation of another check
 
 
 _CURSOR = TypeAdapter(dict[str, Seen])
 _COMPLETED = TypeAdapter(list[CompletePartition])
+_EVALUATED = TypeAdapter(list[CheckEvaluation])
 
 
 @dataclass
@@ -71,16 +79,45 @@ class Report:
         partitions = asset.partitions_def
         assert partitions is None or isinstance(partitions, Partitions)
         if partitions is not None:
-            seen.turn = self._close(spec, asset.key, partitions, status, seen.turn)
+            seen.turn = self._close(spec, asset, partitions, status, seen.turn)
         elif streams and _is_fresh(status):
             at = self.now.timestamp()
             if at - seen.materialized >= WHOLE_TABLE_PERIOD.total_seconds():
-                self.events.append(dg.AssetMaterialization(asset.key, metadata=_metadata(status)))
+                metadata = _metadata(status) | column_metadata(asset)
+                self.events.append(dg.AssetMaterialization(asset.key, metadata=metadata))
                 seen.materialized = at
         return seen
 
+    def checks(
+        self,
+        asset: dg.AssetSpec,
+        declared: Collection[str],
+        status: TableStatus,
+        evaluations: Iterable[CheckEvaluation],
+        seen: Seen,
+    ) -> None:
+        """Adds what the table's checks say, where it is new, and all of it after a materialization."""
+        again = any(isinstance(e, dg.AssetMaterialization) and e.asset_key == asset.key for e in self.events)
+        judged = dict(seen.judged)
+        for check in (RUNS, FRESHNESS, DEAD_LETTERS):
+            found = judgements.state(check, status) if check in declared else None
+            if found is None:
+                continue
+            said = f"{found.passed}" if check == FRESHNESS else f"{found.passed} {found.description}"
+            if again or judged.get(check) != said:
+                self.events.append(found.evaluation(dg.AssetCheckKey(asset.key, check)))
+                judged[check] = said
+        seen.judged = judged
+        for evaluation in sorted(evaluations, key=lambda e: e.evaluated_at):
+            if evaluation.check not in declared:
+                continue
+            if again or seen.checked is None or evaluation.evaluated_at > seen.checked:
+                key = dg.AssetCheckKey(asset.key, evaluation.check)
+                self.events.append(judgements.judged(evaluation).evaluation(key))
+                seen.checked = max(seen.checked or evaluation.evaluated_at, evaluation.evaluated_at)
+
     def _close(
-        self, spec: TableSpec, key: dg.AssetKey, partitions: Partitions, status: TableStatus, turn: int
+        self, spec: TableSpec, asset: dg.AssetSpec, partitions: Partitions, status: TableStatus, turn: int
     ) -> int:
         """Reports the partitions with an outcome after `turn`, in order; returns the last turn reported."""
         room = MOST_EVENTS - len(self.events)
@@ -98,21 +135,30 @@ class Report:
                 "watermark": dg.MetadataValue.timestamp(partition.watermark),
                 "outcome": partition.outcome,
                 "reopened": partition.reopened,
+                **column_metadata(asset),
             }
             if partition.detail:
                 metadata["detail"] = partition.detail
-            self.events.append(dg.AssetMaterialization(key, partition=partition.label, metadata=metadata))
+            self.events.append(
+                dg.AssetMaterialization(asset.key, partition=partition.label, metadata=metadata)
+            )
         return found[-1].turn if found else turn
 
 
-def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.SensorDefinition:
-    """The sensor `streams` over all tables, by their names."""
+def streams_sensor(
+    tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]], checks: Mapping[str, Collection[str]]
+) -> dg.SensorDefinition:
+    """The sensor `streams` over all tables, by their names.
+
+    Args:
+        checks: the checks that each table declares, by their names.
+    """
 
     @dg.sensor(
         name="streams",
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports freshness, version, frontier and complete partitions of tables.",
+        description="Reports freshness, version, frontier, complete partitions and checks of tables.",
     )
     def streams(
         context: dg.SensorEvaluationContext, gateway: GatewayResource
@@ -127,18 +173,44 @@ def streams_sensor(tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]]) -> dg.S
                         client.run(f"SHOW PARTITIONS {spec.name}").result
                     ),
                 )
+                evaluated: dict[str, list[CheckEvaluation]] = {}
+                for evaluation in _EVALUATED.validate_python(client.run("SHOW CHECKS").result):
+                    evaluated.setdefault(evaluation.table, []).append(evaluation)
                 for status in client.status():
                     if status.table not in tables:
                         continue
-                    seen = cursor.get(status.table, Seen())
-                    cursor[status.table] = report.table(*tables[status.table], status, seen)
+                    spec, asset = tables[status.table]
+                    seen = report.table(spec, asset, status, cursor.get(status.table, Seen()))
+                    own = evaluated.get(status.table, ())
+                    report.checks(asset, checks[status.table], status, own, seen)
+                    cursor[status.table] = seen
         except HeadraceError as error:
-            return dg.SkipReason(str(error))
+            events = _unknown(error, tables, checks, cursor)
+            if not events:
+                return dg.SkipReason(str(error))
+        else:
+            events = report.events
         return dg.SensorResult(
-            asset_events=report.events, cursor=_CURSOR.dump_json(cursor, exclude_defaults=True).decode()
+            asset_events=events, cursor=_CURSOR.dump_json(cursor, exclude_defaults=True).decode()
         )
 
     return streams
+
+
+def _unknown(
+    error: HeadraceError,
+    tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]],
+    checks: Mapping[str, Collection[str]],
+    cursor: dict[str, Seen],
+) -> list[Event]:
+    """That no table runs, as far as anybody can tell: said once, until the server answers."""
+    events: list[Event] = []
+    for table, (_, asset) in tables.items():
+        seen = cursor.get(table, Seen())
+        if RUNS in checks[table] and seen.judged.get(RUNS) != UNKNOWN:
+            cursor[table] = seen.model_copy(update={"judged": seen.judged | {RUNS: UNKNOWN}})
+            events.append(judgements.unknown(error).evaluation(dg.AssetCheckKey(asset.key, RUNS)))
+    return events
 
 
 def _read_cursor(text: str | None) -> dict[str, Seen]:

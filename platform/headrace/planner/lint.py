@@ -18,6 +18,7 @@ from headrace.planner.sql.extract import Upstream, extract
 from headrace.planner.sql.limits import limit_windows, limited
 from headrace.planner.sql.uniqueness import total_orders
 from headrace.spec.model import TableSpec
+from headrace.spec.sql.programs import REFLECTION
 
 _INEXACT = (
     *(exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr),
@@ -26,7 +27,6 @@ _INEXACT = (
 _ORDERED = (exp.RowNumber, exp.Lag, exp.Lead, exp.NthValue, exp.Ntile)
 _PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
 _LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
-_REFLECTION = frozenset({"java_method", "reflect", "try_reflect"})
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _volatile(root: exp.Expr, at: Locator) -> Iterator[Finding]:
     for node in root.walk():
         if not functions.is_volatile(node):
             continue
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _REFLECTION:
+        if isinstance(node, exp.Anonymous) and node.name.lower() in REFLECTION:
             message = "a call into the JVM may answer anything, stream and batch cannot be proved equal"
             yield _finding("REFLECTION", "error", node, at, message, "use a built-in function")
             continue

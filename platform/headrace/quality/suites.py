@@ -5,6 +5,7 @@ checks:
     kwargs: {column: cnt, min_value: 1}
     severity: warning          # critical (default), warning or info
     name: plausible_count      # default: the type and its columns
+    description: Nobody orders nothing
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from typing import Any
 import yaml
 
 from headrace.errors import Location, SpecError, did_you_mean
+from headrace.quality.doors import refused
 from headrace.spec.model import TableSpec
-from headrace.spec.syntax.nodes import Nodes, value
+from headrace.spec.syntax.nodes import Nodes
 
 _FIELDS = ("type", "kwargs", "severity", "name", "description")
 _CHECK_NAME = re.compile(r"^[A-Za-z0-9_]+$")
 
 
 class Severity(StrEnum):
-    """GX's severities. Only a critical expectation blocks what is downstream."""
+    """GX's severities. A critical expectation holds before rows are committed; see `blocking`."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -45,6 +47,7 @@ class Expectation:
     kwargs: Mapping[str, Any]
     severity: Severity
     location: Location
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,14 @@ class Suite:
     expectations: tuple[Expectation, ...]
 
 
+def suite_file(spec: TableSpec) -> Path:
+    """Where the table's suite is, or would be: beside its layer file."""
+    return spec.path.with_name(f"{spec.path.stem}.checks.yml")
+
+
 def suite_of(spec: TableSpec) -> Suite | None:
     """The suite beside the table's layer file, or None where there is no such file."""
-    path = spec.path.with_name(f"{spec.path.stem}.checks.yml")
+    path = suite_file(spec)
     if not path.is_file():
         return None
     suite = load_suite(path)
@@ -126,7 +134,9 @@ class _Reader(Nodes):
         if "kwargs" in fields:
             kwargs_node = fields["kwargs"]
             self.mapping(kwargs_node, "`kwargs`")
-            kwargs = value(kwargs_node)
+            kwargs = self.value(kwargs_node)
+        if (why := refused(kind, kwargs)) is not None:
+            raise self.error(fields.get("kwargs", node), why, "look at the checked rows alone")
         severity = Severity.CRITICAL
         if "severity" in fields:
             text = self.text(fields["severity"], "severity")
@@ -137,7 +147,8 @@ class _Reader(Nodes):
         name = self.text(fields["name"], "name") if "name" in fields else _default_name(kind, kwargs)
         if not _CHECK_NAME.match(name):
             raise self.error(fields.get("name", node), f"`{name}` is no check name: letters, digits and _")
-        return Expectation(name, kind, kwargs, severity, self.location(node))
+        said = self.text(fields["description"], "description") if "description" in fields else ""
+        return Expectation(name, kind, kwargs, severity, self.location(node), said)
 
 
 def _default_name(kind: str, kwargs: Mapping[str, Any]) -> str:

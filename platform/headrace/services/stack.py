@@ -19,7 +19,7 @@ from headrace.errors import HeadraceError, TerminalError, did_you_mean
 from headrace.java import find_java
 from headrace.services import health, processes, runtime
 from headrace.services.catalogue import SERVICES, Service, with_needs
-from headrace.services.places import remove_run_directory
+from headrace.services.places import keep_private, remove_run_directory
 from headrace.services.programs import postgres
 from headrace.services.status import ServiceName, ServiceState, ServiceStatus
 from headrace.services.supervisor import ProcessInfo, Supervisor
@@ -72,6 +72,7 @@ class Stack:
         report = on_progress or (lambda name, message: None)
         chosen = self.chosen(only)
         with self._lock():
+            keep_private(self.settings)
             self._prerequisites(chosen, report)
             self.check_external(only)
             known = self.supervisor.processes()
@@ -302,7 +303,8 @@ class Stack:
     def refuse_busy_ports(self, services: Collection[ServiceName]) -> None:
         """Raise TerminalError where another program listens on a port that these services want."""
         busy = []
-        for name in (port for service in services for port in SERVICES[service].ports):
+        wanted = {port for service in services for port in SERVICES[service].ports}
+        for name in sorted(wanted & self.settings.ports.keys()):
             port = getattr(self.settings, name)
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -33,6 +33,7 @@ logfile={logs}/supervisor.log
 pidfile={run}/supervisor.pid
 childlogdir={logs}
 directory={state}
+umask=077
 {user}
 [rpcinterface:supervisor]
 supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from headrace.spec.sql.literals import text_literal
+
 _UNSENT = "__debezium_unavailable_value"
 _UNSENT_BASE64 = base64.b64encode(_UNSENT.encode()).decode()
 UNSENT_MARKS = (_UNSENT, _UNSENT_BASE64)
@@ -86,15 +88,10 @@ def unsent_sql(columns: Iterable[SourceColumn], image: str) -> str:
     marked = " OR ".join(f"contains({image}, '{mark}')" for mark in UNSENT_MARKS)
     values = f"from_json({image}, 'map<string,string>')"
     asked = " ".join(
-        f"WHEN {values}[{_text(c.name)}] = {_text(c.unsent)} THEN {_text(c.name)}"
+        f"WHEN {values}[{text_literal(c.name)}] = {text_literal(c.unsent)} THEN {text_literal(c.name)}"
         for c in columns
         if c.unsent
     )
     if not asked:
         return "cast(NULL AS string)"
     return f"CASE WHEN {marked} THEN CASE {asked} END END"
-
-
-def _text(value: str) -> str:
-    """A Spark SQL string literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -19,6 +19,7 @@ POLL_SECONDS = 0.1
 # A restart is not seen at once: it travels through Kafka before the REST interface shows it.
 RESTART_SECONDS = 2.0
 STOP_SECONDS = 30.0
+FAILED = "FAILED"
 UNREGISTERED = {"connector": {"state": "UNREGISTERED"}, "tasks": []}
 
 
@@ -207,7 +208,7 @@ class ConnectClient:
             status = self.status(name)
             if status.running:
                 return
-            if status.state != "FAILED":
+            if status.state != FAILED:
                 failing_since = None
             elif failing_since is None:
                 failing_since = time.monotonic()

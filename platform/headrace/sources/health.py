@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headrace.sources.connect import ConnectorStatus
+from headrace.sources.connect import FAILED, ConnectorStatus
 
 
 class Level(StrEnum):
@@ -95,15 +95,24 @@ def _of_connector(source: str, facts: Facts) -> list[Alert]:
     if connector.running and facts.unread >= STALLED_SECONDS:
         text = f"connector `{source}` is RUNNING, but has not streamed for {facts.unread:.0f} s"
         return [Alert(Level.ALARM, f"{text}. Next: mend what its log says (logs/connect.log)")]
-    if connector.running or connector.state in ("UNASSIGNED", "RESTARTING"):
-        return []
-    said = f"connector `{source}` is {connector.state}"
     if connector.state == "UNREGISTERED":  # another Connect may run it, and then its slot is elsewhere
-        wanted = facts.slot is not None
-        return [Alert(Level.WARNING, f"{said}. Next: `headrace up`")] if wanted else []
-    if connector.state == "FAILED":
-        return [Alert(Level.ALARM, f"{said}: {connector.cause}. Next: mend the cause, then `headrace up`")]
-    return [Alert(Level.ALARM, f"{said}: nothing of its source arrives. Next: `headrace up`")]
+        text = f"connector `{source}` is {connector.state}. Next: `headrace up`"
+        return [Alert(Level.WARNING, text)] if facts.slot is not None else []
+    halted = why_halted(source, connector)
+    return [] if halted is None else [Alert(Level.ALARM, halted)]
+
+
+def why_halted(source: str, connector: ConnectorStatus) -> str | None:
+    """Why nothing of a source arrives, and what to do, where its registered connector does not run."""
+    if connector.running or connector.state in ("UNASSIGNED", "RESTARTING", "UNREGISTERED"):
+        return None
+    said = f"connector `{source}` is {connector.state}"
+    if connector.state == FAILED:
+        return (
+            f"{said}: {connector.cause}. Next: mend the cause; it is started again by itself, at once by "
+            "`headrace up`"
+        )
+    return f"{said}: nothing of its source arrives. Next: `headrace up`"
 
 
 def _of_slot(source: str, slot: Slot, limits: Limits) -> list[Alert]:

@@ -10,10 +10,13 @@ import base64
 import json
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from headrace.sources.stream.envelope import Event
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
+
+if TYPE_CHECKING:
+    from headrace.sources.stream.envelope import Event
 
 MARKER_TABLE = "headrace_marker"
 """A captured table `(id text primary key, at timestamptz)`: a row in it marks a position in the stream."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    from pathlib import Path
 
-from headrace.sources.part import Part
-from headrace.sources.schema import SourceSchema
-from headrace.sources.stream.envelope import Event
+    import pyarrow as pa
+
+    from headrace.sources.part import Part
+    from headrace.sources.schema import SourceSchema
+    from headrace.sources.stream.envelope import Event
 
 
 class Seen(Protocol):

@@ -165,6 +165,7 @@ class TableSpec:
     completion: Completion = field(default_factory=Completion)  # when a partition is complete, and what then
     schema_change: SchemaChangeBehavior | None = None  # None: the project's
     quarantine_limit: int | None = None  # rows in quarantine beyond which the table is not well
+    owners: tuple[str, ...] = ()  # teams and persons, as Dagster has them
     freshness_origin: str = field(default="its layer file", compare=False)  # who says it, in words
 
     def locate(self, offset: int) -> Location:

@@ -26,6 +26,7 @@ import yaml
 
 from headrace.errors import Location, SpecError
 from headrace.spec.model import NAME, TableName, TableSpec
+from headrace.spec.sql.literals import quoted
 from headrace.spec.syntax.nodes import Nodes
 
 SUFFIX = ".source.yml"
@@ -207,4 +208,4 @@ def _matches(names: Names, name: str) -> bool:
 
 
 def _quoted(part: str) -> str:
-    return part if NAME.match(part) else "`" + part.replace("`", "``") + "`"
+    return part if NAME.match(part) else quoted(part)

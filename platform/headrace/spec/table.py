@@ -76,6 +76,7 @@ def read_table(source: SourceText) -> TableSpec:
         completion=header.options.completion,
         schema_change=header.options.schema_change,
         quarantine_limit=header.options.quarantine_limit,
+        owners=header.options.owners,
     )
     _check_immutable(source, header, spec)
     return spec

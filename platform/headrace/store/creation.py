@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 
+from headrace.spec.sql.literals import quoted
 from headrace.store.delta.retained import Retained
 from headrace.store.record.commits import Commit, latest, log_versions
 from headrace.store.schema import VERSION, TableSchema, arrow_schema
@@ -107,18 +108,14 @@ def extend(spark: SparkSession, store: StoredTable) -> None:
         added, before = [], ""
         for name, kind in columns:
             if name not in there:
-                place = f"AFTER {_quoted(before)}" if before else "FIRST"
-                added.append(f"{_quoted(name)} {kind} {place}")
+                place = f"AFTER {quoted(before)}" if before else "FIRST"
+                added.append(f"{quoted(name)} {kind} {place}")
             before = name
         record = (
             replace(found[1], mode="maintenance", accounting={}) if path == store.changelog.path else found[1]
         )
         with _recorded(spark, record):
-            spark.sql(f"ALTER TABLE delta.{_quoted(str(path))} ADD COLUMNS ({', '.join(added)})")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+            spark.sql(f"ALTER TABLE delta.{quoted(str(path))} ADD COLUMNS ({', '.join(added)})")
 
 
 @contextmanager

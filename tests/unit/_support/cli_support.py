@@ -17,9 +17,9 @@ class Cli:
     def __init__(self, project: Path) -> None:
         self.project = project
 
-    def __call__(self, *arguments: str, code: int = 0) -> str:
+    def __call__(self, *arguments: str, code: int = 0, stdin: str | None = None) -> str:
         """stdout of a command that must end with `code`."""
-        self.result = CliRunner().invoke(app, [*arguments, "--project", str(self.project)])
+        self.result = CliRunner().invoke(app, [*arguments, "--project", str(self.project)], input=stdin)
         assert self.result.exit_code == code, self.result.output
         return self.result.stdout
 

@@ -26,6 +26,7 @@ from headrace.results import (
     CascadeResult,
     CascadeTable,
     ChangePage,
+    CheckEvaluation,
     CommitAccount,
     ConstraintResult,
     DeadLettersResult,
@@ -260,6 +261,11 @@ class FakeWarehouse:
     def resume(self, table: str) -> None:
         self.calls.append(("resume", table))
 
+    def evaluations(self, table: str | None = None) -> list[CheckEvaluation]:
+        self.calls.append(("evaluations", table))
+        found = [r for r in self.parity if table in (None, r.table)]
+        return [CheckEvaluation.of(r) for r in found]
+
     def describe(self, table: str) -> dict[str, Any]:
         if table != "stg.orders":
             raise UnknownName(f"no table `{table}`")
@@ -412,7 +418,10 @@ def serve(
 
     service = Service(build, ResultRows(settings.state / "results", limit_bytes=8 << 20))
     config = uvicorn.Config(
-        create_app(service, token="secret"), port=settings.gateway_port, log_config=None, lifespan="off"
+        create_app(service, token="secret", read_token="reader"),
+        port=settings.gateway_port,
+        log_config=None,
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -298,3 +300,31 @@ def test_the_file_has_a_write_ahead_log(catalog: Catalog, tmp_path: Path) -> Non
     with engine.connect() as connection:
         assert connection.execute(sa.text("PRAGMA journal_mode")).scalar() == "wal"
     engine.dispose()
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No write to a file comes through."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_state_that_cannot_be_recorded_is_shown_and_recorded_later(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    spec = table(tmp_path)
+    catalog.register(spec, RefreshMode.CONTINUOUS)
+    catalog.observe(spec.name, "RUNNING")
+    with full_disk():
+        catalog.observe(spec.name, "FAILED", "no space is left")
+        catalog.observe(spec.name, "FAILED", "no space is left")
+    assert (catalog.row(spec.name).state, catalog.rows()[0].error) == ("FAILED", "no space is left")
+    assert Catalog(url(tmp_path)).row(spec.name).state == "RUNNING"
+    catalog.observe(spec.name, "FAILED", "no space is left")
+    assert Catalog(url(tmp_path)).row(spec.name).state == "FAILED"
+    catalog.observe(spec.name, "RUNNING")
+    assert catalog.row(spec.name).state == "RUNNING"

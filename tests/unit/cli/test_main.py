@@ -80,4 +80,31 @@ def test_a_client_imports_nothing_heavy(stopped: Cli, arguments: list[str]) -> N
     )
     loaded = done.stdout.rpartition("LOADED")[2].split()
     assert "headrace" in loaded and not HEAVY & set(loaded)
-    assert "pyarrow" not in loaded and "sqlglot" not in loaded
+    assert not {"pyarrow", "sqlglot", "psycopg", "prompt_toolkit"} & set(loaded)
+
+
+def test_the_version_is_said() -> None:
+    said = CliRunner().invoke(app, ["--version"])
+    assert said.exit_code == 0 and said.stdout.startswith("headrace 0")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("headrace expl", ["explain"]),
+        ("headrace explain stg.", ["stg.orders", "stg.users"]),
+        ("headrace verify stg.orders stg.u", ["stg.users"]),
+        ("headrace explain gone.", []),
+    ],
+)
+def test_the_shell_completes_commands_and_tables(
+    stopped: Cli, monkeypatch: pytest.MonkeyPatch, words: str, offered: list[str]
+) -> None:
+    monkeypatch.chdir(stopped.project)
+    asked = {
+        "_HEADRACE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    said = CliRunner().invoke(app, prog_name="headrace", env=asked)
+    assert said.stdout.split() == offered

@@ -70,6 +70,44 @@ def test_everything_but_health_wants_the_token(
     assert call(gateway, "GET", "/health").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("sql", "taken"),
+    [
+        ("SELECT 1", True),
+        ("SHOW MATERIALIZED TABLES", True),
+        ("EXPLAIN MATERIALIZED TABLE stg.orders", True),
+        ("CHANGES stg.orders", True),
+        ("CHANGES stg.orders READER 'mine'", False),
+        ("VERIFY", False),
+        (REFRESH, False),
+        ("ALTER MATERIALIZED TABLE stg.orders SUSPEND", False),
+        ("DROP MATERIALIZED TABLE stg.orders", False),
+    ],
+)
+def test_the_token_for_reading_reads_alone(gateway: Gateway, sql: str, taken: bool) -> None:
+    reader = {"Authorization": "Bearer reader"}
+    answer = call(gateway, "POST", "/statements", headers=reader, json={"sql": sql})
+    assert answer.status_code == (202 if taken else 403), answer.text
+    if not taken:
+        assert "the token is for reading" in answer.json()["error"] and gateway.service.jobs.all() == []
+    assert call(gateway, "GET", "/status", headers=reader).status_code == 200
+
+
+def test_the_token_for_reading_cancels_what_reads(gateway: Gateway) -> None:
+    reader, owner = ({"Authorization": f"Bearer {token}"} for token in ("reader", "secret"))
+    for headers, sql, status in ((reader, "SELECT 1", 200), (owner, "VERIFY", 403)):
+        id = call(gateway, "POST", "/statements", headers=headers, json={"sql": sql}).json()["id"]
+        assert call(gateway, "DELETE", f"/statements/{id}", headers=reader).status_code == status
+
+
+def test_a_token_may_be_given_by_a_variable(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_TOKEN", "reader")
+    with GatewayClient(gateway.settings) as client:
+        assert client.status() == client.status()
+        with pytest.raises(StatementRefused, match="the token is for reading"):
+            client.run("VERIFY")
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:28080", "127.0.0.1.evil.example", ""])
 def test_another_site_s_name_is_refused(gateway: Gateway, host: str) -> None:
     headers = {"Host": host, "Authorization": "Bearer secret"}

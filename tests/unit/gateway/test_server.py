@@ -17,8 +17,8 @@ from gateway_support import PATIENCE, free_port, wait_until, write_project
 
 from headrace.gateway.client import GatewayClient, NotReachable
 from headrace.gateway.server import main
-from headrace.gateway.token import ensure_token
 from headrace.settings import Settings
+from headrace.tokens import ensure_token
 
 # The real server around a warehouse that tells what is done with it.
 FAKE = """

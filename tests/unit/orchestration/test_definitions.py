@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from dagster.components.testing.utils import component_defs
 from definitions_support import write_project
 from repository import ROOT
 
+import headrace
 from headrace.catalog import Catalog
 from headrace.errors import SpecError
 from headrace.orchestration.build import build_definitions
@@ -25,13 +27,13 @@ GRAPH = """\
 shop/public/orders [source] <- -
 shop/public/users [source] <- -
 shop/public/visits [source] <- -
-stg/orders [stg] hourly <- shop/public/orders | accounting source_parity
-stg/users [stg] <- shop/public/users | accounting source_parity
-stg/visits [stg] hourly <- shop/public/visits | accounting source_parity
-dwd/orders [dwd] hourly <- stg/orders stg/users stg/visits(all) | accounting named parity
-dws/user_hour [dws] hourly <- dwd/orders | accounting counted parity plausible
-dws/user_total [dws] <- dwd/orders | accounting parity
-dws/user_day [dws] daily <- dws/user_hour | accounting parity
+stg/orders [stg] hourly <- shop/public/orders | accounting dead_letters freshness parity runs source_parity
+stg/users [stg] <- shop/public/users | accounting dead_letters freshness parity runs source_parity
+stg/visits [stg] hourly <- shop/public/visits | accounting dead_letters freshness parity runs source_parity
+dwd/orders [dwd] hourly <- stg/orders stg/users stg/visits(all) | accounting freshness named parity runs
+dws/user_hour [dws] hourly <- dwd/orders | accounting counted freshness parity plausible runs
+dws/user_total [dws] <- dwd/orders | accounting freshness parity runs
+dws/user_day [dws] daily <- dws/user_hour | accounting freshness parity runs
 """
 
 
@@ -73,9 +75,35 @@ def test_a_new_file_is_a_new_asset(project: Path) -> None:
         "CREATE MATERIALIZED TABLE dws.users (PRIMARY KEY (user_id)) FRESHNESS = INTERVAL '1' HOUR AS\n"
         "SELECT user_id FROM stg.users"
     )
-    assert "dws/users [dws] <- stg/users | accounting parity" in describe(
+    assert "dws/users [dws] <- stg/users | accounting freshness parity runs" in describe(
         graph_of(build_definitions(project))
     )
+
+
+def test_a_suite_that_cannot_be_read_costs_its_own_expectations_only(
+    project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (project / "layers/dws/user_hour.checks.yml").write_text("checks:\n  - typ: x\n")
+    definitions = build_definitions(project)
+    graph = describe(graph_of(definitions))
+    assert (
+        "dws/user_hour [dws] hourly <- dwd/orders | accounting checks_file counted freshness parity runs"
+        in graph
+    )
+    assert len(graph.splitlines()) == len(GRAPH.splitlines())
+    assert "user_hour.checks.yml:2:" in caplog.text
+    [check] = [c for c in definitions.asset_checks or () for key in c.check_keys if key.name == "checks_file"]
+    spec = check.get_spec_for_check_key(next(iter(check.check_keys)))
+    assert "user_hour.checks.yml:2:" in (spec.description or "")
+
+
+def test_owners_are_on_the_asset(project: Path) -> None:
+    file = project / "layers/dwd/orders.sql"
+    assert "WITH (" in file.read_text()
+    file.write_text(file.read_text().replace("WITH (", "WITH ('owners' = 'team:sales', ", 1))
+    specs = {s.key: s for s in build_definitions(project).resolve_all_asset_specs()}
+    assert list(specs[dg.AssetKey(["dwd", "orders"])].owners) == ["team:sales"]
+    assert not specs[dg.AssetKey(["dws", "user_hour"])].owners
 
 
 def test_what_an_asset_shows(project: Path) -> None:
@@ -194,26 +222,54 @@ def test_loading_opens_no_spark_and_no_network(project: Path) -> None:
     assert (run.returncode, run.stdout) == (0, "loaded set()\n"), run.stderr
 
 
-def test_dg_check_defs_passes_at_the_root() -> None:
+def dg_says(directory: Path, *arguments: str) -> str:
+    """stdout of Dagster's own command in a project. It must succeed."""
     dg_command = Path(sys.executable).with_name("dg")
     if not dg_command.exists():
         pytest.skip("dagster-dg-cli is not installed")
     environment = {k: v for k, v in os.environ.items() if k not in ("HEADRACE_PROJECT", "DAGSTER_HOME")}
+    environment |= {"PYTHONPATH": str(directory / "src")}
     run = subprocess.run(
-        [str(dg_command), "check", "defs"],
-        cwd=ROOT,
+        [str(dg_command), *arguments],
+        cwd=directory,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "All definitions loaded successfully" in run.stdout + run.stderr
+    return run.stdout
+
+
+def test_dg_check_defs_passes_at_the_root() -> None:
+    assert "All definitions loaded successfully" in dg_says(ROOT, "check", "defs")
+
+
+def test_a_strangers_project_takes_the_tables_in_by_a_file_alone(tmp_path: Path) -> None:
+    write_project(tmp_path / "warehouse")
+    stranger = tmp_path / "stranger"
+    package = stranger / "src" / "stranger" / "defs"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package.parent / "definitions.py").write_text(
+        "from pathlib import Path\nfrom dagster import definitions, load_from_defs_folder\n\n\n@definitions\n"
+        "def defs():\n    return load_from_defs_folder(path_within_project=Path(__file__).parent)\n"
+    )
+    (stranger / "pyproject.toml").write_text(
+        '[project]\nname = "stranger"\nversion = "1"\n[tool.dg]\ndirectory_type = "project"\n'
+        '[tool.dg.project]\nroot_module = "stranger"\n[tool.dg.cli]\ntelemetry.enabled = false\n'
+        'suppress_warnings = ["project_and_activated_venv_mismatch"]\n'
+    )
+    dg_says(stranger, "scaffold", "defs", "headrace.Layers", "tables", "--project", "../warehouse")
+    assert "type: headrace.Layers" in (package / "tables" / "defs.yaml").read_text()
+    listed = json.loads(dg_says(stranger, "list", "defs", "--json"))
+    assets = {asset["asset_key"]: asset["group_name"] for asset in listed["assets"]}
+    assert assets["dws/user_hour"] == "dws" and assets["shop/public/orders"] == "source"
+    assert {"streams", "refresh_workflows"} <= {sensor["name"] for sensor in listed["sensors"]}
 
 
 def test_the_component_builds_the_same_graph(project: Path) -> None:
-    from headrace.orchestration.components import WarehouseComponent
-
-    component = WarehouseComponent(project=str(project), partition_start="2026-11-01")
+    component = headrace.Layers(project=str(project), partition_start="2026-11-01")
     definitions = component_defs(component=component)
     assert describe(graph_of(definitions)) == describe(graph_of(build_definitions(project)))

@@ -15,8 +15,9 @@ from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.lineage import asset_key
 from headrace.orchestration.partitions import partitions_of
 from headrace.orchestration.streams import MOST_EVENTS, Report, Seen
-from headrace.results import CompletePartition, TableStatus
+from headrace.results import CheckEvaluation, CompletePartition, ParityResult, TableStatus
 from headrace.spec import TableSpec, load_project
+from headrace.spec.model import TableName
 from headrace.spec.partitions.label_range import LabelRange
 
 NOW = datetime(2026, 11, 20, 13, 30, tzinfo=UTC)
@@ -86,6 +87,82 @@ class Tick:
         self.observations = [e for e in report.events if isinstance(e, dg.AssetObservation)]
         self.materialized = [e.partition for e in report.events if isinstance(e, dg.AssetMaterialization)]
         self.events = report.events
+
+
+NAMES = ("runs", "freshness", "parity", "accounting")
+
+
+def checks(
+    told: TableStatus, seen: Seen, *evaluations: CheckEvaluation, materialized: bool = False
+) -> dict[str, dg.AssetCheckEvaluation]:
+    """What a tick reports of the checks of `dws.user_hour`, which is what `NAMES` says."""
+    asset = dg.AssetSpec(asset_key(TableName("dws", "user_hour")))
+    report = Report(NOW, lambda *_: {}, lambda _: [])
+    if materialized:
+        report.events.append(dg.AssetMaterialization(asset.key))
+    report.checks(asset, NAMES, told, evaluations, seen)
+    found = [e for e in report.events if isinstance(e, dg.AssetCheckEvaluation)]
+    assert {e.asset_key for e in found} <= {asset.key}
+    return {e.check_name: e for e in found}
+
+
+def proof(*, equal: bool, at: datetime = NOW) -> CheckEvaluation:
+    result = ParityResult(
+        table="dws.user_hour",
+        against="batch",
+        equal=equal,
+        rows=9,
+        missing=0 if equal else 2,
+        extra=0,
+        version=7,
+    )
+    return CheckEvaluation.of(result, "2026112010 … 2026112011").model_copy(update={"evaluated_at": at})
+
+
+def test_what_was_proven_by_anybody_is_shown_once_and_after_each_materialization() -> None:
+    seen = Seen()
+    [differs] = [e for n, e in checks(status(), seen, proof(equal=False)).items() if n == "parity"]
+    assert not differs.passed and differs.description == "2 rows missing, 0 too many"
+    assert differs.metadata["labels"].value == "2026112010 … 2026112011"
+    assert differs.metadata["evaluated_at"].value == NOW.timestamp()
+    assert checks(status(), seen, proof(equal=False)) == {}
+    later = proof(equal=True, at=NOW + timedelta(seconds=1))
+    assert checks(status(), seen, later)["parity"].passed
+    again = checks(status(), seen, later, materialized=True)
+    assert {name: e.passed for name, e in again.items()} == {"runs": True, "parity": True}
+    unknown = later.model_copy(update={"check": "gone", "evaluated_at": NOW + timedelta(seconds=2)})
+    assert checks(status(), seen, later, unknown) == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "severity", "says"),
+    [
+        ({"state": "FAILED", "last_error": "a key twice"}, "ERROR", "FAILED: a key twice"),
+        ({"state": "NEEDS RESYNC", "last_error": "events are gone"}, "ERROR", "events are gone"),
+        ({"alarms": ["the connector stands still"]}, "ERROR", "stands still"),
+        ({"state": "SUSPENDED"}, "WARN", "headrace resume dws.user_hour"),
+        ({"state": "INITIALIZING", "last_error": "waits for shop"}, "WARN", "waits for shop"),
+    ],
+)
+def test_a_table_that_does_not_run_is_seen(fields: dict[str, object], severity: str, says: str) -> None:
+    seen = Seen()
+    assert checks(status(), seen)["runs"].passed
+    broken = checks(status(**fields), seen)["runs"]
+    assert not broken.passed and broken.severity.value == severity and says in (broken.description or "")
+    assert "runs" not in checks(status(**fields), seen)
+    assert checks(status(), seen)["runs"].passed
+
+
+def test_a_freshness_that_is_missed_is_an_error_until_it_is_kept() -> None:
+    seen = Seen()
+    kept = status(freshness_to_keep=10.0, measured_p90=9.0)
+    late = status(freshness_to_keep=10.0, measured_p90=12.5)
+    assert checks(kept, seen)["freshness"].passed
+    missed = checks(late, seen)["freshness"]
+    assert not missed.passed and missed.description == "nine in ten commits kept 12.5 s, 10 s are declared"
+    assert checks(status(freshness_to_keep=10.0, measured_p90=13.0), seen) == {}
+    assert "freshness" not in checks(status(state="SUSPENDED", freshness_to_keep=10.0), seen)
+    assert checks(status(freshness_to_keep=10.0), seen)["freshness"].passed  # nothing has changed
 
 
 def test_first_sight(spec: TableSpec) -> None:
@@ -179,6 +256,14 @@ def test_a_long_history_is_reported_in_parts(spec: TableSpec) -> None:
     assert [*first.materialized, *second.materialized] == [p.label for p in known]
 
 
+def test_what_was_proven_does_not_wait_for_a_long_history_of_partitions() -> None:
+    seen, report = Seen(), Report(NOW, lambda *_: {}, lambda _: [])
+    asset = dg.AssetSpec(asset_key(TableName("dws", "user_hour")))
+    report.events += [dg.AssetMaterialization(["dws", "other"])] * MOST_EVENTS
+    report.checks(asset, NAMES, status(), [proof(equal=True)], seen)
+    assert {e.check_name for e in report.events[MOST_EVENTS:]} == {"runs", "parity"}
+
+
 def sensor_of(defs: dg.Definitions) -> dg.SensorDefinition:
     return defs.get_repository_def().get_sensor_def("streams")
 
@@ -207,6 +292,7 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
         status(table="dws.dropped").model_dump(),
     ]
     gateway.results["SHOW PARTITIONS dws.user_hour"] = [p.model_dump(mode="json") for p in complete(*HOURS)]
+    gateway.results["SHOW CHECKS"] = [proof(equal=False).model_dump(mode="json")]
     gateway.tables["SELECT logdate AS label"] = counts({"2026112010": 2})
     defs = build_definitions(project)
     tick = evaluate(defs)
@@ -214,16 +300,35 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
     assert kinds == {
         ("dws/user_hour", "AssetObservation"),
         ("dws/user_hour", "AssetMaterialization"),
+        ("dws/user_hour", "AssetCheckEvaluation"),
         ("dws/user_total", "AssetObservation"),  # its runs materialize it
+        ("dws/user_total", "AssetCheckEvaluation"),
     }
     assert {e.partition for e in tick.asset_events} == {None, *HOURS}
-    assert len(gateway.submitted) == 2
-    evaluate(defs, tick.cursor)
-    assert len(gateway.submitted) == 2
+    shown = {e.check_name: e.passed for e in tick.asset_events if isinstance(e, dg.AssetCheckEvaluation)}
+    assert shown == {"runs": True, "parity": False}
+    assert len(gateway.submitted) == 3
+    assert evaluate(defs, tick.cursor).asset_events == []
+    assert gateway.submitted[3:] == ["SHOW CHECKS"]
 
 
-def test_no_gateway_is_a_skipped_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_server_answers_every_table_is_red_until_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gateway, project = FakeGateway(), write_project(tmp_path)
     connect(monkeypatch, project, gateway)
+    gateway.status, gateway.results["SHOW CHECKS"] = [status().model_dump(mode="json")], []
+    defs = build_definitions(project)
+    seen = evaluate(defs)
     gateway.reachable = False
-    assert "headrace up" in evaluate(build_definitions(project)).skip_message
+    gone = evaluate(defs, seen.cursor)
+    assert len(gone.asset_events) == len(load_project(project).tables)
+    assert {(e.check_name, e.passed) for e in gone.asset_events} == {("runs", False)}
+    assert "headrace up" in evaluate(defs, gone.cursor).skip_message
+    gateway.reachable = True
+    [back] = evaluate(defs, gone.cursor).asset_events
+    assert (back.asset_key, back.check_name, back.passed) == (
+        asset_key(TableName("dws", "user_hour")),
+        "runs",
+        True,
+    )

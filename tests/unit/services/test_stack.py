@@ -246,6 +246,22 @@ def test_sockets_of_deep_folders_go_to_a_private_short_one(tmp_path: Path) -> No
     assert not short.exists()
 
 
+def test_what_a_stack_keeps_is_for_its_owner_alone(settings: Settings) -> None:
+    """Also what an earlier version has made; PostgreSQL passes through to its own."""
+    state = settings.state
+    cluster, topics, catalog = state / "postgres", state / "kafka", state / "catalog.db"
+    for folder in (cluster, topics, settings.logs, settings.warehouse / "dws"):
+        folder.mkdir(parents=True)
+    catalog.touch()
+    for path in (settings.data, state, cluster, topics, settings.logs, settings.warehouse):
+        path.chmod(0o755)
+    catalog.chmod(0o644)
+    places.keep_private(settings)
+    modes = {p: p.stat().st_mode & 0o777 for p in (settings.data, state, cluster)}
+    assert modes == {settings.data: 0o711, state: 0o711, cluster: 0o755}
+    assert {p.stat().st_mode & 0o077 for p in (topics, catalog, settings.logs, settings.warehouse)} == {0}
+
+
 def test_everything_that_kafka_opens_is_on_loopback(settings: Settings) -> None:
     listeners = kafka.broker_properties(settings)["listeners"].split(",")
     assert [listener.split("//")[1] for listener in listeners] == ["127.0.0.1:29092", "127.0.0.1:29093"]

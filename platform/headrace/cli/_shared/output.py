@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.gateway.encoding import encode
+from headrace.encoding import encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,16 +69,26 @@ def records(rows: pa.Table) -> list[dict[str, object]]:
     return found
 
 
+def print_records(rows: Sequence[Mapping[str, object]]) -> None:
+    """Objects as columns, by the names that any of them has."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    print_columns(names, [[row.get(name) for name in names] for row in rows])
+
+
 def print_result(result: Any) -> None:
     """A statement's result: columns where it has some, else JSON."""
     if isinstance(result, list) and all(isinstance(r, dict) for r in result):
-        headers = list(dict.fromkeys(key for r in result for key in r))
-        print_columns(headers, [[r.get(h) for h in headers] for r in result])
+        print_records(result)
         note(f"({len(result):,} row{'' if len(result) == 1 else 's'})")
     elif isinstance(result, dict):
         print_columns(("", ""), list(result.items()))
     else:
         print_json(result)
+
+
+def moment(at: str | None) -> str | None:
+    """A time of JSON to the second, in UTC."""
+    return at and at[:19].replace("T", " ")
 
 
 def duration(seconds: float | None) -> str:

@@ -7,6 +7,11 @@ from typing import Any
 from headrace.cli._shared.output import print_columns
 
 
+def all_equal(results: list[dict[str, Any]]) -> bool:
+    """Whether every comparison came to its end and found no difference."""
+    return all(r["equal"] and not r["error"] for r in results)
+
+
 def show_parity(results: list[dict[str, Any]]) -> None:
     """A line per comparison, then what was repaired and which rows differ."""
     print_columns(

@@ -38,10 +38,20 @@ def _follower() -> Iterator[OnProgress]:
         yield PlainLines()
         return
     from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    # A status line is enough: the number of steps is often known only on the way.
-    with Console(stderr=True).status("queued") as status:
-        yield lambda statement: status.update(text(statement))
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("queued", total=None)
+        # The number of steps is often known only on the way: the bar moves to and fro until then.
+        yield lambda now: progress.update(
+            task, description=text(now), total=now.total or None, completed=now.done or 0
+        )
 
 
 def text(statement: Statement) -> str:

@@ -9,8 +9,7 @@ import typer
 from headrace.cli._shared import progress
 from headrace.cli._shared.options import Json, Project, load_settings, open_client
 from headrace.cli._shared.output import note, print_json
-from headrace.cli._shared.parity import show_parity
-from headrace.cli._shared.tables import show_changes, show_refreshed
+from headrace.cli._shared.tables import show_applied
 from headrace.errors import TransientError
 
 if TYPE_CHECKING:
@@ -41,9 +40,7 @@ def apply(
             if dry_run and as_json:
                 print_json(planned)
                 return
-            show_changes(planned["tables"])
-            for why in planned["halts"]:
-                note(f"does not run: {why}")
+            show_applied(planned)
             if dry_run:
                 return
         result = progress.run(client, "APPLY BLUE GREEN" if blue_green else "APPLY").result
@@ -51,11 +48,7 @@ def apply(
     if as_json:
         print_json(result)
     else:
-        if result["proofs"]:
-            show_parity(result["proofs"])
-        if any(t["refreshed"] is not None for t in result["tables"]):
-            show_refreshed(result["tables"])
-        note(f"applied in {result['seconds']:.1f} s")
+        show_applied(result)
 
 
 def _write_missing(settings: Settings) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING
+
 from headrace.cli._shared.options import Project, load_settings
 from headrace.cli._shared.output import note
 from headrace.cli._shared.progress import show_service
 from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.settings import Settings
+
+START_SECONDS = 60.0
+"""For the tables, of a server that answers: they need their sources."""
 
 
 def up(project: Project = None) -> None:
@@ -24,4 +33,31 @@ def up(project: Project = None) -> None:
     stack.up(on_progress=show_service)
     if problem is not None:
         raise problem  # the rest is up: what is stored can be read while the source is being mended
+    if (waits_for := _tables_started(settings)) is not None:
+        note(f"the tables have not started yet: {waits_for}; `headrace status` shows when they have")
     note(f"up: `headrace status` shows the tables, Dagster is at {settings.dagster_url}")
+    if settings.spark_connect:
+        address = f"sc://localhost:{settings.spark_connect_port}/;token=…"
+        note(f"Spark Connect is at {address}, its token in {settings.spark_connect_token}")
+
+
+def _tables_started(settings: Settings) -> str | None:
+    """Wait until the server has its tables, so that what is typed next finds them.
+
+    Returns:
+        What they wait for still; None where they have started.
+    """
+    from headrace.gateway.client import GatewayClient
+
+    until, last = time.monotonic() + START_SECONDS, ""
+    with GatewayClient(settings) as client:
+        while time.monotonic() < until:
+            try:
+                waiting = [s for s in client.status() if s.state == "INITIALIZING"]
+            except HeadraceError as error:
+                return str(error)
+            if not waiting:
+                return None
+            last = waiting[0].last_error or ""
+            time.sleep(0.2)
+    return last

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from headrace.cli._shared.constraints import show_constraints
 from headrace.cli._shared.errors import FAILED
 from headrace.cli._shared.options import End, Json, Project, Start, Table, find_project, partition_clause
-from headrace.cli._shared.output import print_columns, print_json
+from headrace.cli._shared.output import print_json
 from headrace.cli._shared.progress import run_statement
 
 
@@ -22,18 +23,6 @@ def check(
     if as_json:
         print_json(results)
     else:
-        print_columns(
-            ("constraint", "", "violations", "rows", "on violation"),
-            [
-                (
-                    r["constraint"],
-                    "holds" if r["passed"] else "BROKEN",
-                    r["violations"],
-                    r["rows"],
-                    r["on_violation"],
-                )
-                for r in results
-            ],
-        )
+        show_constraints(results)
     if not all(r["passed"] for r in results):
         raise typer.Exit(FAILED)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from headrace.cli._shared.errors import FAILED, UsageError
 from headrace.cli._shared.options import End, Json, Project, Start, Table, find_project, partition_clause
-from headrace.cli._shared.output import print_columns, print_json
-from headrace.cli._shared.parity import show_parity
+from headrace.cli._shared.output import print_json
+from headrace.cli._shared.parity import all_equal
 from headrace.cli._shared.progress import run_statement
-from headrace.cli._shared.tables import show_refreshed
+from headrace.cli._shared.tables import show_cascade, show_refresh
 
 
 def refresh(
@@ -48,11 +48,7 @@ def refresh(
     if as_json:
         print_json(result)
         return
-    print(
-        f"{result['table']}: {len(result['partitions'])} partitions, {result['rows']:,} rows; "
-        f"{result['inserted']:,} inserted, {result['updated']:,} updated, {result['deleted']:,} deleted; "
-        f"version {result['version']}, {result['seconds']:.1f} s"
-    )
+    show_refresh(result)
 
 
 def _cascade(project: Path | None, statement: str, *, dry_run: bool, as_json: bool) -> None:
@@ -62,7 +58,7 @@ def _cascade(project: Path | None, statement: str, *, dry_run: bool, as_json: bo
         if as_json:
             print_json(planned)
         else:
-            _show_plan(planned)
+            show_cascade(planned)
         if dry_run:
             return
     result = run_statement(project, f"{statement} CASCADE")
@@ -70,22 +66,6 @@ def _cascade(project: Path | None, statement: str, *, dry_run: bool, as_json: bo
     if as_json:
         print_json(result)
     else:
-        show_refreshed(result["tables"])
-        show_parity(proofs)
-    if not all(p["equal"] and not p["error"] for p in proofs):
+        show_cascade(result)
+    if not all_equal(proofs):
         raise typer.Exit(FAILED)
-
-
-def _show_plan(planned: dict[str, Any]) -> None:
-    rows = [
-        (
-            t["table"],
-            f"{t['start']} … {t['end']}" if t["start"] else "all",
-            len(t["partitions"]) or "",
-            f"{t['bytes']:,}",
-            t["policy"],
-            t["reason"],
-        )
-        for t in planned["tables"]
-    ]
-    print_columns(("table", "range", "partitions", "bytes", "corrections", "why"), rows)

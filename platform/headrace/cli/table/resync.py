@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli._shared.errors import FAILED, UsageError
-from headrace.cli._shared.options import Json, Project, open_client
+from headrace.cli._shared.options import Json, Project, open_client, tables_here
 from headrace.cli._shared.output import note, print_json
 from headrace.cli._shared.parity import show_parity
 from headrace.cli._shared.progress import run
@@ -16,7 +16,8 @@ from headrace.cli._shared.tables import show_refreshed
 
 def resync(
     tables: Annotated[
-        list[str] | None, typer.Argument(metavar="[T]...", help="Tables.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[T]...", help="Tables.", show_default=False, autocompletion=tables_here),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every table that says NEEDS RESYNC, upstreams first.")

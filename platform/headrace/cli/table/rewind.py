@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from headrace.cli._shared.errors import UsageError
 from headrace.cli._shared.options import Json, Project, Table
-from headrace.cli._shared.output import note, print_columns, print_json
+from headrace.cli._shared.output import print_json
 from headrace.cli._shared.progress import run_statement
+from headrace.cli._shared.rewound import show_rewind
 
 
 def rewind(
@@ -45,37 +46,4 @@ def rewind(
     if as_json:
         print_json(result)
         return
-    _show(result)
-
-
-def _show(result: dict[str, Any]) -> None:
-    print_columns(
-        ("table", "from", "to", "committed", "inserted", "updated", "deleted", "frontier"),
-        [
-            (
-                t["table"],
-                t["from_version"],
-                t["to_version"],
-                t["committed_at"][:19].replace("T", " "),
-                t["inserted"],
-                t["updated"],
-                t["deleted"],
-                _frontier(t["frontier"]),
-            )
-            for t in result["tables"]
-        ],
-    )
-    if result["dry_run"]:
-        note("nothing was changed: leave out --dry-run")
-    elif not result["suspended"]:
-        note("it stands there already, nothing was changed")
-    for name in result["suspended"]:
-        note(f"{name} is suspended: `headrace resume {name}` lets it go on from there")
-
-
-def _frontier(frontier: dict[str, Any]) -> str:
-    """`topic:partition@offset` or `table@version`, each."""
-    parts = []
-    for name, at in frontier.items():
-        parts += [f"{name}:{p}@{o}" for p, o in at.items()] if isinstance(at, dict) else [f"{name}@{at}"]
-    return ", ".join(parts)
+    show_rewind(result)

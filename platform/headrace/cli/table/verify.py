@@ -7,15 +7,26 @@ from typing import Annotated
 import typer
 
 from headrace.cli._shared.errors import FAILED
-from headrace.cli._shared.options import End, Json, Project, Start, find_project, partition_clause
+from headrace.cli._shared.options import (
+    End,
+    Json,
+    Project,
+    Start,
+    find_project,
+    partition_clause,
+    tables_here,
+)
 from headrace.cli._shared.output import print_json
-from headrace.cli._shared.parity import show_parity
+from headrace.cli._shared.parity import all_equal, show_parity
 from headrace.cli._shared.progress import run_statement
 
 
 def verify(
     tables: Annotated[
-        list[str] | None, typer.Argument(metavar="[T]...", help="Tables. Default: all.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[T]...", help="Tables. Default: all.", show_default=False, autocompletion=tables_here
+        ),
     ] = None,
     start: Start = None,
     end: End = None,
@@ -41,5 +52,5 @@ def verify(
         print_json(results)
     else:
         show_parity(results)
-    if not all(r["equal"] and not r["error"] for r in results):
+    if not all_equal(results):
         raise typer.Exit(FAILED)

@@ -22,6 +22,7 @@ from headrace.engine.backfill.overwrite import overwrite
 from headrace.engine.backfill.rebuild import rebuild
 from headrace.engine.backfill.reread import Reread
 from headrace.engine.compaction.compaction import compact
+from headrace.engine.refresh.audit import audit, audit_batch
 from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.rows.diff import count_kinds
@@ -127,6 +128,8 @@ def backfill(
     else:
         expected = in_range(complete(expected, table, plan.complete_through), table, labels)
     with Persisted() as persist:
+        if among is None:
+            expected = audit_batch(table, expected, persist)
         work = _Correction(sessions, registry, table, plan, reread, run_id, persist)
         changes: pa.Table | DataFrame
         if (few := few_corrections(spark, table, head, plan.version, expected, labels)) is not None:
@@ -204,6 +207,7 @@ class _Correction:
             moved = not plan.exclusive and (later or self.table.reached != plan.frontier)
             if moved:
                 changes = self._renewed(self._frame(changes), head)
+            audit(self.sessions.batch, self.table, changes)
             record = self._record(head)
             if count > self.table.limits.corrections:
                 changes = changes if isinstance(changes, pa.Table) else self.persist(changes)

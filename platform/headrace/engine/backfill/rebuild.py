@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.backfill.reread import Reread
 from headrace.engine.compaction.compaction import laid_out
+from headrace.engine.refresh.audit import audit, audit_batch
 from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.batch_rows import batch_rows, complete, in_range
 from headrace.engine.spark.persisted import Persisted
@@ -72,6 +73,8 @@ def rebuild(
         rows = in_range(rows, table, mutable_range(table.spec, bound, None))
         rows = persist(_stored(rows, table, reread))
         check_changes(_inserted(rows), table)
+        audit(sessions.batch, table, rows)
+        audit_batch(table, rows, persist)
         count = rows.count()
         commit = _record(store.commit, table, count, frontier, reread, run_id)
         commit = replace(commit, immutable_before=bound, complete_through=through)

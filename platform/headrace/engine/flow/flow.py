@@ -26,7 +26,7 @@ from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, raised
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.stream.topics import Bounds, Topics, ends, following, lost
 from headrace.sources.stream.transactions import Transactions
@@ -161,7 +161,7 @@ class Flow:
         if self._query is None or self._query.isActive:
             return None
         error = self._query.exception()
-        return str(error) if error is not None else "the streaming query ended"
+        return raised(str(error)) if error is not None else "the streaming query ended"
 
     def newest_step(self) -> tuple[int, float] | None:
         """Messages and seconds of the newest step that nobody has asked for yet."""

@@ -23,6 +23,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, StgTable, is_stg
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import Messages
 from headrace.sources.stream.topics import Bounds
 from headrace.spec.model import TableName
@@ -53,7 +54,7 @@ class MicroBatch:
         tables: FlowTables,
         *,
         sessions: Sessions,
-        bootstrap: str,
+        broker: Broker,
         columns: SourceColumns,
         dead_letters: DeadLetters,
         gate: Gate,
@@ -70,13 +71,13 @@ class MicroBatch:
         self.steps = 0
         self.changed_at = -math.inf
         self._sessions = sessions
-        self._bootstrap = bootstrap
+        self._broker = broker
         self._columns = columns
         self._dead_letters = dead_letters
         self._time = SourceTime(gate)
         self._queries = Queries()
-        self._messages = Messages(bootstrap)
-        self._boundaries = Boundaries(bootstrap)
+        self._messages = Messages(broker)
+        self._boundaries = Boundaries(broker)
 
     def begin(self, position: Offsets, low: Offsets, since_ms: Mapping[str, int]) -> None:
         """Go on from a cut.
@@ -276,7 +277,7 @@ class MicroBatch:
         start = {topic: {p: max(o, done.get(p, 0)) for p, o in self.position[topic].items()}}
         found = ingest_range(
             self._sessions,
-            self._bootstrap,
+            self._broker,
             self._dead_letters,
             table,
             start,

@@ -18,6 +18,7 @@ from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.topics import Topics, following, lost
 from headrace.spec.model import RefreshMode, TableName
 from headrace.store.record.frontier import Offsets
@@ -35,14 +36,14 @@ class CatchUp:
         origins: Origins,
         columns: SourceColumns,
         dead_letters: DeadLetters,
-        bootstrap: str,
+        broker: Broker,
     ) -> None:
         self._sessions = sessions
         self._topics = topics
         self._origins = origins
         self._columns = columns
         self._dead_letters = dead_letters
-        self._bootstrap = bootstrap
+        self._broker = broker
 
     def rejoin(self, flow: Flow, table: Table) -> None:
         """Let `table` advance with its flow again, nothing lost and nothing twice.
@@ -88,7 +89,7 @@ class CatchUp:
             raise changed_columns(table, why)
         ingest_range(
             self._sessions,
-            self._bootstrap,
+            self._broker,
             self._dead_letters,
             table,
             self._start(table),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import Messages
 from headrace.sources.stream.transactions import Last
 
@@ -24,8 +25,8 @@ class _Found(NamedTuple):
 class Boundaries:
     """Of topics whose events are in the order of commits within each partition. Not thread-safe."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._messages = Messages(bootstrap, AHEAD_KBYTES)
+    def __init__(self, broker: Broker) -> None:
+        self._messages = Messages(broker, AHEAD_KBYTES)
 
     def rest(self) -> None:
         """Nothing is looked up for a while."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headrace.engine.refresh.audit import rules
 from headrace.engine.spark.arrow_query import run_direct
 from headrace.engine.spark.query import run
 from headrace.engine.table.table import StgTable
@@ -21,8 +22,13 @@ SAMPLE_ROWS = 500
 
 
 def direct_query(table: StgTable) -> Direct | None:
-    """The table's query, None where it is more than `planner.sql.direct` or does not keep the key."""
+    """The table's query, None where it is more than `planner.sql.direct` or does not keep the key.
+
+    Or where expectations are to hold, which Spark knows.
+    """
     schema = table.store.schema
+    if rules(table).rows:
+        return None
     found = direct(table.spec, dict(table.source.typed))
     if found is None:
         return None

@@ -15,6 +15,7 @@ import pyarrow as pa
 from headrace.engine.ingest.first_snapshot import Reads, read_at
 from headrace.engine.ingest.images import Images, run_images
 from headrace.engine.ingest.refused import unsent
+from headrace.engine.refresh.audit import audit
 from headrace.engine.refresh.constraints import check_violations
 from headrace.engine.rows.diff import diff
 from headrace.engine.table.table import Delta, StgTable
@@ -104,6 +105,7 @@ def ingest(
             return None
         found = _sort_out(table, fresh)
         applied = _changes(spark, table, found, dead_letters.doubtful(str(table.name)))
+        audit(spark, table, applied.changes)
         dead_letters.add(applied.letters)
         offsets = merge_offsets(done, offsets)
         delta = _commit(table, found, applied, offsets=offsets, run_id=run_id, batch=batch)
@@ -126,6 +128,7 @@ def replay(
     with table.store.writing:
         found = _sort_out(table, events)
         applied = _changes(spark, table, found, dead_letters.doubtful(str(table.name)))
+        audit(spark, table, applied.changes)
         if applied.changes.num_rows or applied.tombstones.num_rows:
             _commit(table, found, applied, offsets=table.store.commit.offsets, run_id=run_id, batch=-1)
         return applied.letters

@@ -15,6 +15,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, StgTable
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.envelope import LAST_READ, Event
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import RAW, Messages, of_events, read_once
 from headrace.store.frames import local
 from headrace.store.record.frontier import Offsets, covers
@@ -25,7 +26,7 @@ PIECE = 50_000
 
 def ingest_range(
     sessions: Sessions,
-    bootstrap: str,
+    broker: Broker,
     dead_letters: DeadLetters,
     table: StgTable,
     start: Offsets,
@@ -45,16 +46,16 @@ def ingest_range(
         return None
     check_files(table)
     if count <= table.limits.small:
-        events = offsets.collect(sessions.flow, table.run.queries, read_once(bootstrap, start, end))
+        events = offsets.collect(sessions.flow, table.run.queries, read_once(broker, start, end))
         delta = ingest_events(sessions, dead_letters, table, events, end, run_id=run_id, batch=batch)
         return Loaded(delta, loading=any(reading_snapshot(events).values()))
     if count <= table.limits.messages and (query := local_query(table)) is not None:
-        with closing(Messages(bootstrap)) as consumer:
+        with closing(Messages(broker)) as consumer:
             pieces = (consumer.read(*step) for step in offsets.steps(start, end, PIECE))
             found = ingest_local(sessions.flow, table, query, pieces, end, run_id=run_id, batch=batch)
         if found is not None:
             return found
-    frame = offsets.read(sessions.large, bootstrap, start, end)
+    frame = offsets.read(sessions.large, broker, start, end)
     return ingest_frame(sessions.large, table, frame, end, dead_letters, run_id=run_id, batch=batch)
 
 

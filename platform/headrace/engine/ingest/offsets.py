@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.engine.spark.prepared import Queries
+from headrace.sources.stream.avro import framed_sql
 from headrace.sources.stream.envelope import ENVELOPE, LSN, TRANSACTION, Event
-from headrace.sources.stream.messages import RAW
+from headrace.sources.stream.formats import Broker, other, plain_batches
+from headrace.sources.stream.messages import RAW, Messages
 from headrace.store.record.frontier import Offsets, decode_offsets
 
 if TYPE_CHECKING:
@@ -54,19 +58,52 @@ def parse(messages: DataFrame, *, latest: bool = False) -> DataFrame:
     )  # fmt: skip
 
 
-def read(spark: SparkSession, bootstrap: str, start: Offsets, end: Offsets) -> DataFrame:
-    """The Kafka records between two cuts, as a batch frame of `spark`."""
+_PARTS = ("key", "value")
+
+EDGE = 32
+"""Messages at each end of a range that tell in which form the others are."""
+
+EDGE_KBYTES = 256
+"""What the client fetches at once for them."""
+
+
+def read(spark: SparkSession, broker: Broker, start: Offsets, end: Offsets) -> DataFrame:
+    """The Kafka records between two cuts, as plain JSON: a batch frame of `spark` with the columns of `RAW`.
+
+    Raises:
+        TransientError: Kafka does not answer, or no longer has them.
+    """
     tasks = min(TASKS, 1 + size(start, end) // TASK_MESSAGES)
-    return (
+    other_form = _other(broker, start, end)
+    records = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .option("kafka.bootstrap.servers", broker.bootstrap)
         .option("subscribe", ",".join(end))
         .option("startingOffsets", json.dumps({t: start[t] for t in end}))
         .option("endingOffsets", json.dumps(end))
         .option("failOnDataLoss", "true")
         .option("minPartitions", tasks)  # a topic has one partition, and its JSON takes most of the time
+        .option("includeHeaders", str(other_form))
         .load()
     )
+    if not other_form:
+        return records.select(*[name for name, _ in RAW])
+    framed = records.selectExpr("topic", "partition", "offset", *(f"{framed_sql(p)} AS {p}" for p in _PARTS))
+    plain = partial(plain_batches, broker.registry)
+    return framed.mapInArrow(plain, ", ".join(f"{name} {kind}" for name, kind in RAW))
+
+
+def _other(broker: Broker, start: Offsets, end: Offsets) -> bool:
+    """Whether the first or the last messages of a partition come in another form than plain JSON."""
+    with closing(Messages(broker, EDGE_KBYTES)) as consumer:
+        for topic, parts in end.items():
+            for partition, last in parts.items():
+                first = start.get(topic, {}).get(partition, 0)
+                for low, high in ((first, min(first + EDGE, last)), (max(first, last - EDGE), last)):
+                    found = consumer.read_as_is({topic: {partition: low}}, {topic: {partition: high}})
+                    if other(found.column("key")) or other(found.column("value")):
+                        return True
+    return False
 
 
 def stream(

@@ -10,6 +10,7 @@ from headrace.engine.table.table import StgTable
 from headrace.errors import HeadraceError
 from headrace.sources.connect import ConnectClient
 from headrace.sources.database import database
+from headrace.sources.health import why_halted
 from headrace.sources.origin import Origin, Server, went_back
 from headrace.sources.postgres.bulk.record import load_record
 from headrace.sources.restream import begins, note_begin
@@ -112,6 +113,14 @@ class Origins:
         return database(self.dsn(source)).server(
             self.connector(source), captured, lambda: self._offsets(source)
         )
+
+    def why_halted(self, source: str) -> str | None:
+        """See `sources.health.why_halted`; None also where Connect does not answer."""
+        try:
+            with ConnectClient(self.connect_url) as client:
+                return why_halted(source, client.status(source))
+        except HeadraceError:
+            return None
 
     def _offsets(self, source: str) -> Mapping[str, object]:
         try:

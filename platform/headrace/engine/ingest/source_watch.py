@@ -1,17 +1,37 @@
-"""Looks after the sources that tables read: what is wrong with them, and with their connectors."""
+"""Looks after the sources that tables read: what is wrong with them, and with their connectors, which are
+started again where they failed."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import HeadraceError
-from headrace.sources.connect import ConnectClient, ConnectorStatus
+from headrace.sources.connect import FAILED, ConnectClient, ConnectorStatus
 from headrace.sources.database import database
 from headrace.sources.health import Alert, Facts, Limits, judge
 from headrace.spec.connector import Connector
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS, LONGEST_SECONDS = 15.0, 600.0
+"""Before a failed connector is started again: twice as long each time it fails anew, up to the latter."""
+
+
+@dataclass(frozen=True)
+class Restart:
+    """When a connector that failed is started again.
+
+    Args:
+        pause: seconds that it was waited for.
+        due: by the clock.
+    """
+
+    pause: float
+    due: float
 
 
 @dataclass
@@ -31,9 +51,10 @@ class SourceWatch:
     clock: Callable[[], float] = time.monotonic
     _found: dict[str, list[Alert]] = field(default_factory=dict)
     _streamed_at: dict[str, float] = field(default_factory=dict)
+    _restarts: dict[str, Restart] = field(default_factory=dict)
 
     def look(self, sources: Iterable[str]) -> None:
-        """Note what is wrong with each now."""
+        """Note what is wrong with each now, and start connectors again that failed a while ago."""
         names = sorted(set(sources))
         if not names:
             return
@@ -41,6 +62,32 @@ class SourceWatch:
         for source in names:
             facts = database(self.dsn(source)).health(self.connector(source), connectors.get(source))
             self._found[source] = judge(source, self._since(source, facts), self.limits)
+            if source in connectors and self._due(source, failed=connectors[source].state == FAILED):
+                self._start_again(source)
+
+    def _due(self, source: str, *, failed: bool) -> bool:
+        """Whether a connector is to be started again now."""
+        now, known = self.clock(), self._restarts.get(source)
+        if not failed:
+            if known is not None and now > known.due:  # it has run as long as it was waited for
+                del self._restarts[source]
+            return False
+        if known is None:
+            self._restarts[source] = Restart(PAUSE_SECONDS, now + PAUSE_SECONDS)
+            return False
+        if now < known.due:
+            return False
+        pause = min(2 * known.pause, LONGEST_SECONDS)
+        self._restarts[source] = Restart(pause, now + pause)
+        return True
+
+    def _start_again(self, source: str) -> None:
+        log.warning("connector %s failed; it is started again", source)
+        try:
+            with ConnectClient(self.connect_url) as client:
+                client.restart_failed(source)
+        except HeadraceError as error:
+            log.warning("connector %s: %s", source, error)
 
     def _since(self, source: str, facts: Facts) -> Facts:
         now = self.clock()

@@ -15,6 +15,7 @@ from headrace.engine.ingest.first_snapshot import Reads, read_at
 from headrace.engine.ingest.images import decode
 from headrace.engine.ingest.offsets import parse
 from headrace.engine.ingest.refused import unsent
+from headrace.engine.refresh.audit import audit
 from headrace.engine.refresh.constraints import check_violations, gathered
 from headrace.engine.rows.cells import semi_join_frame
 from headrace.engine.rows.diff import count_kinds, diff_frame
@@ -147,6 +148,7 @@ def _ingest(
         checked = with_violations(rows, table.spec).toArrow()
         check_violations(checked, table)
         loaded = checked.select(list(schema.stored_names))
+        audit(spark, table, loaded)
         counts = Counter({INSERT: loaded.num_rows})
         buried = None if deleted is None else deleted.toArrow()
         left = {"": keys - loaded.num_rows - (0 if buried is None else buried.num_rows)}
@@ -173,6 +175,7 @@ def _ingest(
             if deleted is not None:
                 deleted = deleted.join(changes.select(*schema.key), list(schema.key), "left_anti")
         counts, left = count_changes(spark, table, changes, coming, rows, old)
+        audit(spark, table, changes)
         found = gathered(changes, table, sum(counts.values()))
         accounting = account(summary, counts, keys=keys, live=count, truncated=cleared, left_out=left)
         commit = made(accounting)

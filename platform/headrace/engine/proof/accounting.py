@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.engine.table.table import Table
-from headrace.results import CommitAccount, TableAccount
-from headrace.store.record.account import account, problems
+from headrace.results import TableAccount
+from headrace.store.record.account import problems
 from headrace.store.record.commits import HISTORY, Commit
 
 
@@ -30,12 +30,6 @@ def accounting(table: Table) -> TableAccount:
         balanced=not found,
         problems=found,
     )
-
-
-def accounts(table: Table) -> list[CommitAccount]:
-    """The table's newest commits as lines of its account, newest first."""
-    known = [record for record in _recent(table, table.store.version) if record is not None]
-    return [account(record) for record in reversed(known)]
 
 
 def _recent(table: Table, version: int) -> list[Commit | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.engine.proof.quarantine import Quarantine
 from headrace.engine.rows.batch_rows import in_range
@@ -11,7 +11,7 @@ from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.query import quarantining
 from headrace.engine.table.table import Table
 from headrace.progress import Progress
-from headrace.results import ConstraintResult
+from headrace.results import EXAMPLES, ConstraintResult
 from headrace.spec.partitions.label_range import LabelRange
 
 if TYPE_CHECKING:
@@ -45,7 +45,12 @@ def check(
         if suite is not None:
             rows = persist(rows.select(*table.store.schema.names))
         counts = rows.agg(F.count("*").alias("rows"), *broken).collect()[0]
-        results = _constraints(table, counts.asDict(), _kept_out(table, labels, quarantine))
+        examples = {
+            i: rows.where(~F.expr(f"coalesce({c.expression}, false)")).limit(EXAMPLES).toArrow().to_pylist()
+            for i, c in enumerate(table.spec.constraints)
+            if counts[f"c{i}"]
+        }
+        results = _constraints(table, counts.asDict(), _kept_out(table, labels, quarantine), examples)
         if suite is not None:
             from headrace.quality import gx
 
@@ -60,7 +65,12 @@ def _kept_out(table: Table, labels: LabelRange | None, quarantine: Quarantine) -
     return quarantine.count(table, labels).by_constraint
 
 
-def _constraints(table: Table, counts: dict[str, int], kept_out: Mapping[str, int]) -> list[ConstraintResult]:
+def _constraints(
+    table: Table,
+    counts: dict[str, int],
+    kept_out: Mapping[str, int],
+    examples: Mapping[int, list[dict[str, Any]]],
+) -> list[ConstraintResult]:
     broken = {c.name: counts[f"c{i}"] + kept_out.get(c.name, 0) for i, c in enumerate(table.spec.constraints)}
     return [
         ConstraintResult(
@@ -70,6 +80,7 @@ def _constraints(table: Table, counts: dict[str, int], kept_out: Mapping[str, in
             passed=broken[c.name] == 0,
             violations=broken[c.name],
             rows=counts["rows"] + kept_out.get(c.name, 0),
+            sample=examples.get(i, []),
         )
-        for c in table.spec.constraints
+        for i, c in enumerate(table.spec.constraints)
     ]

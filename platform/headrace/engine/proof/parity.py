@@ -20,6 +20,7 @@ from headrace.engine.table.offline_bound import unwritten
 from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.results import DifferingRow, ParityResult
 from headrace.sources.stream.envelope import TRUNCATE
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import RAW, read_once
 from headrace.sources.stream.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange
@@ -127,7 +128,7 @@ def _describe(found: DataFrame, table: Table) -> tuple[list[DifferingRow], list[
 def verify_topic(
     spark: SparkSession,
     table: StgTable,
-    bootstrap: str,
+    broker: Broker,
     topics: Topics,
     labels: LabelRange | None = None,
     *,
@@ -151,11 +152,11 @@ def verify_topic(
     base = topic_base(table, topics.bounds([topic]))
     begin, end = base.offsets, {topic: commit.offsets.get(topic, base.offsets[topic])}
     if size(begin, end) <= table.limits.small:  # consumers of Spark's tasks take a second to start
-        held = read_once(bootstrap, begin, end)
+        held = read_once(broker, begin, end)
         truncations = bool(pc.any(pc.match_substring_regex(held.column("value"), _TRUNCATION)).as_py())
         messages = local(spark, held, RAW)
     else:
-        truncations, messages = True, read(spark, bootstrap, begin, end)
+        truncations, messages = True, read(spark, broker, begin, end)
     for partition in sorted({p for p, _ in left_out}):
         places = [o for p, o in left_out if p == partition]
         messages = messages.where(~((F.col("partition") == partition) & F.col("offset").isin(places)))

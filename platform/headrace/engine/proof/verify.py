@@ -36,6 +36,7 @@ from headrace.sources.origin import Origin
 from headrace.sources.part import Part
 from headrace.sources.position import Position
 from headrace.sources.stream.envelope import sequence
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.partitions.label_range import LabelRange
@@ -56,6 +57,10 @@ CUT_SECONDS = 60.0
 
 BUSY_CUT_SECONDS = 300.0
 """The same through one that goes on: on a busy machine much may lie before the mark."""
+
+LOOK_SECONDS, HALTED_SECONDS = 2.0, 10.0
+"""Pause before the connector is looked at, and how long it must stand still: one that fails may be started
+again by itself."""
 
 ATTEMPTS = 3
 """A difference from the source counts where it is there at three positions: a message that Kafka acknowledged
@@ -87,11 +92,14 @@ class Proof:
     connector: Callable[[str], Connector]
     topics: Topics
     origins: Origins
-    bootstrap: str
+    broker: Broker
     scratch: Path
     run_id: str
     dropped: Callable[[str], Collection[tuple[int, int]]] = lambda table: ()
     """Partition and offset of messages of a table's topic that are not to be applied."""
+
+    told: Callable[[Sequence[ParityResult], LabelRange | None], None] = lambda results, labels: None
+    """Hears what every comparison has found, and about which partitions it was."""
 
     def verify(
         self,
@@ -108,19 +116,24 @@ class Proof:
         found = self._each(tables, batch, "its SQL in batch", progress, 0, total)
         against_source = self._against_source(stg, labels, progress, len(tables), total)
         progress.report("compared", total, total)
-        return [r for t in found for r in (t, against_source.get(t.table)) if r is not None]
+        results = [r for t in found for r in (t, against_source.get(t.table)) if r is not None]
+        self.told(results, labels)
+        return results
 
     def prove(self, table: Table, labels: LabelRange | None) -> list[ParityResult]:
         """A derived table against its SQL, a stg table against its source, which does not need its topic."""
-        if not is_stg(table):
-            return [self._batch(table, labels)]
-        return list(self._against_source([table], labels, Progress(), 0, 1).values())
+        if is_stg(table):
+            results = list(self._against_source([table], labels, Progress(), 0, 1).values())
+        else:
+            results = [self._batch(table, labels)]
+        self.told(results, labels)
+        return results
 
     def _batch(self, table: Table, labels: LabelRange | None) -> ParityResult:
         spark = self._session(table)
         if is_stg(table):
             left_out = self.dropped(str(table.name))
-            return verify_topic(spark, table, self.bootstrap, self.topics, labels, left_out=left_out)
+            return verify_topic(spark, table, self.broker, self.topics, labels, left_out=left_out)
         return verify_batch(spark, self.registry, table, labels)
 
     def _session(self, table: Table) -> SparkSession:
@@ -238,7 +251,7 @@ class Proof:
         try:
             schemas, replica = {s.schema for s in captured}, self.replica(name) if compared else None
             with database(self.dsn(name)).position(self.connector(name), schemas, token, replica) as at:
-                yield at, await_cut(flow, reached)
+                yield at, await_cut(flow, reached, partial(self.origins.why_halted, name))
         finally:
             flow.cuts.forget(token)
 
@@ -430,13 +443,27 @@ def _reread(table: StgTable, at: Position, cut: Cut, origin: Origin | None) -> R
     )
 
 
-def await_cut(flow: Flow, reached: Future[Cut]) -> Cut:
-    """The cut at a mark. Raises TransientError: it does not come through the flow."""
+def await_cut(flow: Flow, reached: Future[Cut], why_halted: Callable[[], str | None]) -> Cut:
+    """The cut at a mark.
+
+    Args:
+        why_halted: asked now and then: why the mark cannot come, or None.
+    Raises:
+        TransientError: it does not come through the flow.
+    """
     begun, made = time.monotonic(), -1
+    since: float | None = None
     while flow.micro_batches != made and time.monotonic() < begun + BUSY_CUT_SECONDS:
-        made = flow.micro_batches
-        with suppress(NotReached):
-            return reached.result(timeout=CUT_SECONDS)
+        made, turn = flow.micro_batches, time.monotonic()
+        while time.monotonic() < turn + CUT_SECONDS:
+            with suppress(NotReached):
+                return reached.result(timeout=LOOK_SECONDS)
+            if (why := why_halted()) is None:
+                since = None
+            elif since is None:
+                since = time.monotonic()
+            elif time.monotonic() - since >= HALTED_SECONDS:
+                raise TransientError(f"the source's position does not come: {why}")
     seconds = time.monotonic() - begun
     raise TransientError(
         f"the source's position did not come through flow {flow.name} in {seconds:.0f} s. "

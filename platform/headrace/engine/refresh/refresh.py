@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.engine.compaction.compaction import compact, snapshot_commit, warm_head
+from headrace.engine.refresh.audit import audit
 from headrace.engine.refresh.constraints import check_violations, gathered
 from headrace.engine.refresh.decision import Refresh, candidates, decide, history, recomputing, whole_query
 from headrace.engine.refresh.shadow import compare, due
@@ -198,6 +199,7 @@ def _in_driver(work: Work, refresh: Refresh) -> Delta | None:
     assert run_it is not None
     changes = run_it(work, refresh.strategy)
     changes = mutable(changes, table)
+    audit(work.sessions.flow, table, changes)
     refresh.record("driver", changes.num_rows)
     _shadow(work, refresh, changes)
     if not changes.num_rows:
@@ -239,6 +241,7 @@ def _commit_large(
 ) -> Delta | None:
     """Commit what a large change of the upstreams has done, and compact the table."""
     table, count = work.table, sum(kinds.values())
+    audit(work.sessions.large, table, changes)
     refresh.record(place, count)
     _shadow(work, refresh, changes)
     if not count:
@@ -289,6 +292,7 @@ def _first_load(spark: SparkSession, work: Work, refresh: Refresh) -> Delta | No
     check_violations(result, table)
     rows = result.select(list(table.store.schema.stored_names))
     check_unique(rows, table.store.schema, table=str(table.name))
+    audit(spark, table, rows)
     refresh.record("driver", rows.num_rows)
     commit = refresh.commit
     record = snapshot_commit(table, version=commit.version, compacted=commit.version, run_id=commit.run_id)

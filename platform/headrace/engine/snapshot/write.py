@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from headrace.engine.compaction.compaction import compact, snapshot_commit
 from headrace.engine.ingest.direct import direct_query
 from headrace.engine.ingest.spark import count_changes
+from headrace.engine.refresh.audit import audit
 from headrace.engine.refresh.constraints import check_changes
 from headrace.engine.rows.diff import diff_frame
 from headrace.engine.spark.arrow_query import run_direct
@@ -171,6 +172,7 @@ def _commit_by_spark(spark: SparkSession, target: Target, cut: Cut) -> None:
         old = store.frame(spark) if store.version else None
         changes = persist(diff_frame(old, rows, schema))
         check_changes(changes, table)
+        audit(spark, table, changes)
         counts, left = count_changes(spark, table, changes, staged, rows, old)
         inserted, updated = counts.get(INSERT, 0), counts.get(UPDATE_AFTER, 0)
         accounting = Accounting(inserted=inserted, updated=updated, deleted=counts.get(DELETE, 0))

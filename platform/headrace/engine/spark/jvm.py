@@ -37,6 +37,17 @@ def end_with_jvm(spark: SparkSession, stopping: threading.Event) -> None:
     threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
 
+def forget_ended() -> bool:
+    """Let Spark start another JVM where this process's has ended, or never came up. False where it runs."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is not None and gateway.proc.poll() is None:
+        return False
+    SparkContext._gateway = SparkContext._jvm = None
+    return True
+
+
 def process_id(spark: SparkSession) -> int:
     """Of Spark's JVM."""
     return _attribute(spark._jvm, "Runtime", "Pid")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from headrace.engine.spark import aot_cache, compilers
+from headrace.engine.spark.jvm import forget_ended
 from headrace.engine.spark.plain_arguments import send_plain_arguments
 from headrace.java import find_java, launcher_home
 from headrace.settings import Settings
 from headrace.store.frames import LOCAL_BYTES
+from headrace.tokens import ensure_token
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +63,11 @@ _BATCH = {
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+"""Of starting Spark's JVM."""
+
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 
 # Java's sweeper throws compiled code away that a quiet minute has not used, and compiles it again.
@@ -72,17 +81,15 @@ _JVM = (
 )
 
 
-def build_session(
-    settings: Settings, *, connect: bool = True, java_options: str | None = None
-) -> SparkSession:
+def build_session(settings: Settings, *, java_options: str | None = None) -> SparkSession:
     """Start the Spark application of a warehouse server.
 
     Args:
-        connect: also serve Spark Connect on `settings.spark_connect_port`, loopback only.
         java_options: more options for the JVM. Default: those that read the ahead-of-time cache.
     """
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the default is whatever `python3` is
     jars = sorted(settings.jars("spark").glob("*.jar"))
     more = aot_cache.options(settings) if java_options is None else java_options
     conf = {
@@ -96,6 +103,7 @@ def build_session(
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(settings.state / "spark-warehouse"),
         "spark.local.dir": str(settings.state / "spark-local"),
+        "spark.hadoop.fs.permissions.umask-mode": "077",  # Hadoop asks nobody for the process's own
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": f"file://{Path(__file__).with_name('pools.xml')}",
         "spark.ui.enabled": "false",
@@ -132,19 +140,37 @@ def build_session(
         # The one executor lives and dies with its driver. Spark's heartbeat thread can die alone, in a race
         # with a task that starts (SPARK-59451), and two minutes later its executor would count as lost.
         conf["spark.storage.blockManagerHeartbeatTimeoutMs"] = "365d"
-    if connect:
+    environment = {"JAVA_HOME": str(launcher_home(find_java(), settings.state))}
+    if settings.spark_connect:
         conf |= {
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(settings.spark_connect_port),
         }
+        # Not by the configuration, which is on the JVM's command line: everybody can read that.
+        environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = ensure_token(settings.spark_connect_token)
     builder = SparkSession.builder.appName("headrace").master(settings.spark_master)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    with _environment(JAVA_HOME=str(launcher_home(find_java(), settings.state))):
-        session = builder.getOrCreate()
+    with _environment(**environment):
+        session = launched(builder)
     send_plain_arguments(session)
     return session
+
+
+def launched(builder: SparkSession.Builder) -> SparkSession:
+    """The session, by another JVM where the first one is killed while it starts, for want of memory say.
+
+    What ends each of them, such as an option that Java does not know, is raised after some attempts.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            if not left or not forget_ended():
+                raise
+            log.warning("Spark's JVM has ended while it started, another one is started: %s", error)
+    raise AssertionError("the last attempt returns or raises")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headrace.engine.supervisor.failures import Failures
 from headrace.engine.table.table import Registry, StgTable, is_stg
-from headrace.errors import TransientError
+from headrace.errors import SourceChanged, TransientError
 from headrace.spec.model import SourceTable
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ class ColumnsFollower:
             for table in tables:  # of columns that were back before they were looked at
                 self.resume(table)
             log.info("%s: its columns are followed", captured)
-        except TransientError as error:
+        # Those of another captured table may have changed meanwhile: it is followed by itself, then this one.
+        except (TransientError, SourceChanged) as error:
             log.info("the columns of %s wait: %s", captured, error)
             self.failures.changed.update(t.name for t in tables)
         except Exception as error:

@@ -16,6 +16,7 @@ from headrace.engine.table.table import StgTable, Table, is_stg
 from headrace.errors import TerminalError, UnknownName
 from headrace.results import DeadLettersResult
 from headrace.sources.stream.dead_letters import DROPPED, REPLAYED, DeadLetters
+from headrace.sources.stream.formats import Formats
 from headrace.sources.stream.messages import raw
 
 Places = Collection[tuple[int, int]]
@@ -27,6 +28,7 @@ class Settlement:
     sessions: Sessions
     flows: Sequence[Flow]
     letters: DeadLetters
+    formats: Formats
     run_id: str
 
     def replay(self, table: Table, places: Places) -> DeadLettersResult:
@@ -40,7 +42,7 @@ class Settlement:
             return DeadLettersResult(table=str(table.name))
         flow = flow_of(self.flows, table.name)
         assert flow is not None, "a stg table is in one, running or not"
-        events = offsets.collect(self.sessions.flow, stg.run.queries, _messages(chosen))
+        events = offsets.collect(self.sessions.flow, stg.run.queries, self.formats.plain(_messages(chosen)))
         with flow.paused():
             if stg.store.cold:
                 compact(self.sessions.large, stg, run_id=self.run_id)

@@ -68,6 +68,12 @@ class Failures:
 
 
 def text(error: Exception) -> str:
-    """The whole of an error of ours; of another its type and first line."""
+    """The whole of an error of ours; of another its type and first line, of Java's those of its cause."""
+    if isinstance(error, HeadraceError):
+        return str(error)
+    if (thrown := getattr(error, "java_exception", None)) is not None:
+        while (cause := thrown.getCause()) is not None:
+            thrown = cause
+        return str(thrown.toString()).strip().splitlines()[0]
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {lines[0]}"
+    return f"{type(error).__name__}: {lines[0]}"

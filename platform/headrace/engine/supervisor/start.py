@@ -21,6 +21,7 @@ from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
 from headrace.sources.marks import mark_topics
 from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
@@ -67,12 +68,12 @@ def flow_maker(
     """
 
     def make(plan: FlowPlan) -> Flow:
-        bootstrap, tables = settings.kafka_bootstrap, [registry[n] for n in plan.tables]
+        tables = [registry[n] for n in plan.tables]
         advancing = FlowTables(plan.name, tables, sessions=sessions, registry=registry, on_failure=on_failure)
         micro_batch = MicroBatch(
             advancing,
             sessions=sessions,
-            bootstrap=bootstrap,
+            broker=Broker.of(settings),
             columns=columns,
             dead_letters=dead_letters,
             gate=gate_of(tables, connector),
@@ -85,7 +86,7 @@ def flow_maker(
             origins=origins,
             columns=columns,
             marks=_marks(advancing.sources, connector),
-            bootstrap=bootstrap,
+            bootstrap=settings.kafka_bootstrap,
             directory=settings.state / "checkpoints",
             max_offsets=settings.max_offsets_per_trigger,
         )

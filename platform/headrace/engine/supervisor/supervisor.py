@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.catalog import Catalog
 from headrace.engine.compaction.compaction import compact
@@ -32,6 +33,7 @@ from headrace.settings import Settings
 from headrace.sources.health import Alert, Level
 from headrace.spec import Project
 from headrace.spec.model import TableName
+from headrace.ticking import Ticking
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ class Supervisor:
     _retained: dict[TableName, float] = field(init=False, default_factory=dict)
     _compacted: dict[TableName, float] = field(init=False, default_factory=dict)
     _stop: threading.Event = field(init=False, default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(init=False, default_factory=list)
+    _loops: list[Ticking] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.refreshes = Refreshes(
@@ -126,23 +128,22 @@ class Supervisor:
         with self.arranging:  # the server answers by now: no table is suspended while its flow starts
             for flow in self.flows:
                 self._start_flow(flow)
-        loops = (
-            self._watch,
-            self._watch_sources,
-            self._compact,
-            self._schedule,
-            self._maintain,
-            self._follow_calendars,
-        )
-        for target in loops:
-            thread = threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        batch = partial(use_pool, self.sessions.batch, "batch")
+        self._loops = [
+            Ticking("watch", self._watch, TICK),
+            Ticking("watch_sources", self._watch_sources, SOURCES_SECONDS),
+            Ticking("compact", self._compact, TICK, ready=batch),
+            Ticking("schedule", self._schedule, TICK, ready=batch),
+            Ticking("maintain", self._maintain, MAINTENANCE_SECONDS),
+            Ticking("follow_calendars", self._follow_calendars, TICK, ready=batch),
+        ]
+        for loop in self._loops:
+            loop.start()
 
     def stop(self) -> None:
         self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        for loop in self._loops:
+            loop.stop()
         for flow in self.flows:
             flow.close()
 
@@ -216,17 +217,13 @@ class Supervisor:
 
     def _follow_calendars(self) -> None:
         """Declare anew what is declared, when a calendar or what is measured says something else of it."""
-        use_pool(self.sessions.batch, "batch")
-        while not self._stop.wait(TICK):
-            try:
-                with self.declaring:
-                    if self.arrangement.turned(self.watch.actuators.measured):
-                        self.held()
-                        self.declare(self.arrangement.project)
-            except TerminalError as error:
-                log.debug("the calendars wait: %s", error)
-            except Exception:
-                log.exception("the calendars")
+        try:
+            with self.declaring:
+                if self.arrangement.turned(self.watch.actuators.measured):
+                    self.held()
+                    self.declare(self.arrangement.project)
+        except TerminalError as error:
+            log.debug("the calendars wait: %s", error)
 
     def _come_near(self, table: Table) -> None:
         """Refresh a table that will stream, so that its flow need not wait for what it lacks."""
@@ -271,6 +268,9 @@ class Supervisor:
         except Exception as error:
             log.warning("flow %s does not start: %s", flow.name, text(error))
             self.failures.retry(flow.name)
+            for table in running:
+                if table.name in flow.active:  # one that has lost its input says so
+                    self.catalog.observe(table.name, "FAILED", text(error))
             return
         self.failures.forget(flow.name)
         for table in running:
@@ -278,24 +278,22 @@ class Supervisor:
                 self.catalog.observe(table.name, "RUNNING")
 
     def _watch(self) -> None:
-        while not self._stop.wait(TICK):
-            with self.arranging:
-                for flow in self.flows:
-                    try:
-                        self._reconcile(flow)
-                    except Exception:
-                        log.exception("flow %s", flow.name)
-                self.watch.look(self.flows)
-            follow_declared(self.registry, run_id="declared")
+        with self.arranging:
+            for flow in self.flows:
+                try:
+                    self._reconcile(flow)
+                except Exception:
+                    log.exception("flow %s", flow.name)
+            self.watch.look(self.flows)
+        follow_declared(self.registry, run_id="declared")
 
     def _watch_sources(self) -> None:
-        while not self._stop.wait(SOURCES_SECONDS):
-            self.sources.look(t.source.table.source for t in list(self.registry) if is_stg(t))
-            for flow in list(self.flows):
-                try:
-                    flow.look_at_sources()
-                except Exception as error:
-                    log.warning("the sources of flow %s: %s", flow.name, text(error))
+        self.sources.look(t.source.table.source for t in list(self.registry) if is_stg(t))
+        for flow in list(self.flows):
+            try:
+                flow.look_at_sources()
+            except Exception as error:
+                log.warning("the sources of flow %s: %s", flow.name, text(error))
 
     def _reconcile(self, flow: Flow) -> None:
         failure = flow.failure()
@@ -324,40 +322,32 @@ class Supervisor:
 
     def _schedule(self) -> None:
         """Let the workflow scheduler begin what is due."""
-        use_pool(self.sessions.batch, "batch")
-        while not self._stop.wait(TICK):
-            try:
-                self.refreshes.tick()
-                freshness = {t.name: t.freshness for t in self.registry if t.freshness is not None}
-                self.watch.actuators.unmet(self.refreshes.scheduler.unmet(), freshness)
-            except Exception:
-                log.exception("the schedule")
+        self.refreshes.tick()
+        freshness = {t.name: t.freshness for t in self.registry if t.freshness is not None}
+        self.watch.actuators.unmet(self.refreshes.scheduler.unmet(), freshness)
 
     # -- compaction ---------------------------------------------------------------------------------------
 
     def _compact(self) -> None:
-        use_pool(self.sessions.batch, "batch")
-        while not self._stop.wait(TICK):
-            for table in self.registry:
-                if self._stop.is_set():
-                    return
-                if self._wants_compaction(table):
-                    self.compact(table)
+        for table in self.registry:
+            if self._stop.is_set():
+                return
+            if self._wants_compaction(table):
+                self.compact(table)
 
     def _maintain(self) -> None:
-        while not self._stop.wait(MAINTENANCE_SECONDS):
-            for table in self.registry:
-                if self._stop.is_set():
-                    return
-                try:
-                    optimize(table, bound=self.settings.small_files)
-                    # The first time that long after the start: a restart goes on with the same versions.
-                    last = self._retained.setdefault(table.name, time.monotonic())
-                    if time.monotonic() > last + RETENTION_SECONDS:
-                        self._retained[table.name] = time.monotonic()
-                        self._retain(table)
-                except Exception:
-                    log.exception("maintenance of %s", table.name)
+        for table in self.registry:
+            if self._stop.is_set():
+                return
+            try:
+                optimize(table, bound=self.settings.small_files)
+                # The first time that long after the start: a restart goes on with the same versions.
+                last = self._retained.setdefault(table.name, time.monotonic())
+                if time.monotonic() > last + RETENTION_SECONDS:
+                    self._retained[table.name] = time.monotonic()
+                    self._retain(table)
+            except Exception:
+                log.exception("maintenance of %s", table.name)
 
     def _retain(self, table: Table) -> None:
         for reader in self.registry:

@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.engine.spark.prepared import Queries
 from headrace.percentile import percentile
+from headrace.quality.blocking import Blocking
 from headrace.sources.origin import Origin
 from headrace.store.record.commits import Commit
 from headrace.store.record.decision import Decision
@@ -63,6 +64,12 @@ class TableRun:
 
     quarantine: InQuarantine | None = None
     """What is in its quarantine; None before it was counted."""
+
+    blocking: Blocking | None = None
+    """The critical expectations of its suite; None before they were read."""
+
+    suite_seen: tuple[int, int] | None = None
+    """Time and size of the file that they were read from; None where there was none."""
 
     def forget_plans(self) -> None:
         """What was planned is of other columns."""

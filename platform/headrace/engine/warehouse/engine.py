@@ -41,10 +41,11 @@ from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import SnapshotAnew
 from headrace.progress import Progress
-from headrace.results import RefreshResult
+from headrace.results import RefreshResult, evaluations
 from headrace.settings import Settings
 from headrace.sources.health import Limits
 from headrace.sources.stream.dead_letters import DeadLetters
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
 from headrace.spec.edit import create_all
@@ -200,18 +201,19 @@ class Engine:
         self.supervisor.resume(self.flow(table.name), table)
 
     def refresh(self, table: Table, labels: LabelRange | None, progress: Progress) -> RefreshResult:
-        """Recompute a range of the table; all of it is what a table lacked that could not go on.
-
-        Of a derived one not while a source's disk fills: until its connector has caught up, that has the
-        machine.
-        """
-        while not is_stg(table) and (why := self.supervisor.sources.filling()) is not None:
-            progress.report(f"{table.name} waits: {why}")
-            time.sleep(ASKED)
+        """Recompute a range of the table; all of it is what a table lacked that could not go on."""
+        self.wait_for_room(table, progress)
         result = self.recomputing.recompute(table, labels, progress)
         if labels is None and self.catalog.row(table.name).state in ("FAILED", "NEEDS RESYNC"):
             self.resume(table)
         return result
+
+    def wait_for_room(self, table: Table, progress: Progress) -> None:
+        """Let a derived table wait while a source's disk fills: until its connector has caught up, that has
+        the machine. A statement does so before it counts as work, for which flows give way."""
+        while not is_stg(table) and (why := self.supervisor.sources.filling()) is not None:
+            progress.report(f"{table.name} waits: {why}")
+            time.sleep(ASKED)
 
     def follow(self, table: Table) -> None:
         """Bring a table that runs to its upstreams' present versions."""
@@ -262,6 +264,7 @@ def build(
     arrangement = Arrangement(project, registry, threshold, make)
     flows = arrangement.flows
     publication = Publication(views, flows)
+    broker = Broker.of(settings)
     proof = Proof(
         sessions,
         registry,
@@ -271,10 +274,11 @@ def build(
         deployment.connector,
         topics,
         origins,
-        settings.kafka_bootstrap,
+        broker,
         settings.state / "scratch",
         run_id,
         dead_letters.dropped,
+        lambda results, labels: catalog.evaluations.note(evaluations(results, labels)),
     )
     offline = offline_writer(catalog, sessions, registry, flows, admission, publication, run_id)
     recomputing = Recompute(sessions, registry, flows, proof, offline, publication, run_id)
@@ -286,7 +290,7 @@ def build(
         catalog,
         sessions,
         views,
-        CatchUp(sessions, topics, origins, columns, dead_letters, settings.kafka_bootstrap),
+        CatchUp(sessions, topics, origins, columns, dead_letters, broker),
         admission,
         failures,
         recomputing.advance,

@@ -9,18 +9,18 @@ from headrace.catalog.catalog import CatalogRow
 from headrace.catalog.decisions import Decided
 from headrace.engine.flow.flow import Flow
 from headrace.engine.flow.freshness.monitor import SHARE, WINDOW_SECONDS
-from headrace.engine.proof.accounting import accounts
-from headrace.engine.refresh.decision import history as decisions
 from headrace.engine.spark.query import quarantining
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TransientError
-from headrace.results import Explanation, PropertyDecision, RefreshDecision, TableStatus
+from headrace.results import Explanation, PropertyDecision, TableStatus
 from headrace.scheduling.turns import PAST
 from headrace.sources.stream.topics import Topics
 from headrace.spec.alteration import Alteration, freshness_text
 from headrace.spec.model import RefreshMode, TableName
 from headrace.spec.partitions.completion import completion_text
+from headrace.store.record.account import accounts, refresh_decisions
+from headrace.store.record.commits import HISTORY, told
 from headrace.store.record.frontier import Offsets
 
 DECISIONS = 10
@@ -122,6 +122,7 @@ def explain(
         notes.append(f"rows that break {_named(c.name for c in rules)} are in quarantine: {_aside(table)}")
     if through := table.store.commit.complete_through:
         notes.append(f"the batch alone has written it: partitions up to '{through}', and no others")
+    commits = told(table.store.changelog.path, HISTORY) if history else []
     return Explanation(
         table=str(table.name),
         freshness=freshness_text(table.spec.freshness),
@@ -137,8 +138,8 @@ def explain(
         run_mode=str(table.spec.run_mode),
         completion=completion_text(table.spec),
         decisions=[PropertyDecision.model_validate(d, from_attributes=True) for d in decided],
-        history=[RefreshDecision(**d.as_dict()) for d in reversed(decisions(table))] if history else [],
-        accounts=accounts(table) if history else [],
+        history=refresh_decisions(commits),
+        accounts=accounts(commits),
     )
 
 

@@ -32,6 +32,7 @@ from headrace.results import (
     ApplyResult,
     CascadeResult,
     ChangePage,
+    CheckEvaluation,
     ConstraintResult,
     DeadLettersResult,
     Explanation,
@@ -45,8 +46,10 @@ from headrace.results import (
     TableAccount,
     TableStatus,
     WorkflowStatus,
+    evaluations,
 )
 from headrace.settings import Settings
+from headrace.sources.stream.formats import Formats
 from headrace.spec import Project
 from headrace.spec.alteration import Property
 from headrace.spec.edit import Edit, rollback
@@ -104,8 +107,10 @@ class Warehouse:
         """
         found = self._table(table)
         check_range(found, labels)
+        engine = self._engine()
+        engine.wait_for_room(found, progress)
         with self._cancellable(progress):
-            return self._engine().refresh(found, labels, progress)
+            return engine.refresh(found, labels, progress)
 
     def cascade(
         self, table: str, labels: LabelRange | None, *, dry_run: bool = False, progress: Progress
@@ -128,8 +133,11 @@ class Warehouse:
             self._settings.backfill_partitions_at_once,
             lambda: self._settings.backfill_pause_seconds * engine.supervisor.watch.giving_way,
         )
+        found = self._table(table)
+        if not dry_run:
+            engine.wait_for_room(found, progress)
         with self._cancellable(progress):
-            return work.run(self._table(table), labels, dry_run=dry_run, progress=progress)
+            return work.run(found, labels, dry_run=dry_run, progress=progress)
 
     def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
         """Bring a table that no flow advances to its upstreams' versions, if the turn is still to come.
@@ -182,13 +190,15 @@ class Warehouse:
 
         found = self._table(table)
         with self._cancellable(progress, urgent=False):
-            return check(
+            results = check(
                 self._lifecycle.sessions().batch,
                 found,
                 labels,
                 quarantine=self._engine().quarantine,
                 progress=progress,
             )
+        self._catalog.evaluations.note(evaluations(results, labels))
+        return results
 
     def load(self, source: str, *, progress: Progress) -> LoadResult:
         """The bulk snapshot of a source that no connector reads yet, into all of its stg tables."""
@@ -305,7 +315,13 @@ class Warehouse:
 
     def accounting(self, table: str) -> TableAccount:
         """Whether rows and events of the table add up."""
-        return accounting(self._table(table))
+        found = accounting(self._table(table))
+        self._catalog.evaluations.note(evaluations([found], None))
+        return found
+
+    def evaluations(self, table: str | None = None) -> list[CheckEvaluation]:
+        """What each check of the table, or of all of them, found last, whoever asked for it."""
+        return self._catalog.evaluations.all(None if table is None else str(self._table(table).name))
 
     def quarantine(self, table: str, *, progress: Progress) -> pa.Table:
         """The rows that QUARANTINE constraints keep out of the table, and which ones keep each."""
@@ -325,7 +341,13 @@ class Warehouse:
 
     def _settlement(self) -> Settlement:
         engine = self._engine()
-        return Settlement(engine.sessions, engine.flows, self._lifecycle.dead_letters, engine.run_id)
+        return Settlement(
+            engine.sessions,
+            engine.flows,
+            self._lifecycle.dead_letters,
+            Formats.of(self._settings.schema_registry_url),
+            engine.run_id,
+        )
 
     def status(self) -> list[TableStatus]:
         if not self._lifecycle.up:

@@ -54,18 +54,10 @@ def prepare(settings: Settings, name: ServiceName) -> Program:
 
 def _command(settings: Settings, name: ServiceName, socket: str, workspace: Path) -> list[str]:
     if name == "dagster-code":
-        code = [
-            "dagster",
-            "api",
-            "grpc",
-            "--socket",
-            socket,
-            "--location-name",
-            "headrace",
-            "-m",
-            DEFINITIONS,
-        ]
-        return [*code, "--inject-env-vars-from-instance", "--log-level", "warning"]
+        # Not `api grpc`, which keeps the definitions that it began with whatever the page's button says.
+        code = ["dagster", "code-server", "start", "--socket", socket, "--location-name", "headrace"]
+        own = ["--use-python-environment-entry-point", "--inject-env-vars-from-instance"]
+        return [*code, "-m", DEFINITIONS, *own, "--log-level", "warning"]
     if name == "dagster-webserver":
         where = ["-h", settings.dagster_host, "-p", str(settings.dagster_port)]
         return ["dagster_webserver", *where, "-w", str(workspace), "--log-level", "warning"]

@@ -109,9 +109,9 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "scheduled.rebalance.max.delay.ms": "0",
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "plugin.path": str(settings.jars("plugins")),
-        # Skips the scan of every class; Debezium declares its plugins.
-        "plugin.discovery": "service_load",
+        "plugin.path": ",".join(map(str, filter(None, (settings.jars("plugins"), settings.connect_plugins)))),
+        # Skips the scan of every class; Debezium declares its plugins, which not every plugin does.
+        "plugin.discovery": "service_load" if settings.connect_plugins is None else "hybrid_warn",
         "listeners": settings.connect_rest,
         "rest.advertised.host.name": LOOPBACK,
         "rest.advertised.port": str(settings.connect_port),

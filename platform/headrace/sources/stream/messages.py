@@ -6,6 +6,7 @@ Here they mostly wait in memory before they are asked for.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -14,13 +15,21 @@ from contextlib import closing, suppress
 import pyarrow as pa
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from headrace.errors import TransientError
+from headrace.errors import HeadraceError, TransientError
+from headrace.sources.stream.avro import framed
 from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.formats import Broker, Formats
+from headrace.sources.stream.topics import STALE
 from headrace.store.record.frontier import Offsets
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 60.0
 CHECK_EVERY, CHECK_SECONDS = 2.0, 2.0
 """Pause before the broker is asked whether it has what is waited for; how long it may take to say."""
+
+DEAF_AFTER = 8.0
+"""Seconds without an expected message after which another client is tried."""
 
 AHEAD_KBYTES = 8_192
 """Bytes of each partition that the client holds before they are asked for."""
@@ -49,22 +58,27 @@ class Messages:
         ahead_kbytes: what it holds of each partition before it is asked for.
     """
 
-    def __init__(self, bootstrap: str, ahead_kbytes: int = AHEAD_KBYTES) -> None:
-        self._consumer = Consumer({
-            "bootstrap.servers": bootstrap,
+    def __init__(self, broker: Broker, ahead_kbytes: int = AHEAD_KBYTES) -> None:
+        self._formats = Formats.of(broker.registry)
+        self._bootstrap, self._ahead_kbytes = broker.bootstrap, ahead_kbytes
+        self._consumer = self._connect()
+        self._known: set[str] = set()  # topics whose leaders the client knows
+        self._cut: dict[Place, int] = {}  # where the last read ended
+        self._reached: dict[Place, int] = {}  # all that there is before it was returned, or is in `_ahead`
+        self._ahead: dict[Place, deque[Message]] = {}
+
+    def _connect(self) -> Consumer:
+        return Consumer({
+            "bootstrap.servers": self._bootstrap,
             "group.id": "headrace-flow",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_uncommitted",  # as Spark's source reads, and finds the ends
             "auto.offset.reset": "error",
-            "queued.max.messages.kbytes": ahead_kbytes,
+            "queued.max.messages.kbytes": self._ahead_kbytes,
             "fetch.queue.backoff.ms": 5,  # a full queue is emptied in no time; the default is a second
             "log_level": 0,
         })  # fmt: skip
-        self._known: set[str] = set()  # topics whose leaders the client knows
-        self._cut: dict[Place, int] = {}  # where the last read ended
-        self._reached: dict[Place, int] = {}  # all that there is before it was returned, or is in `_ahead`
-        self._ahead: dict[Place, deque[Message]] = {}
 
     def close(self) -> None:
         self._consumer.close()
@@ -75,13 +89,23 @@ class Messages:
         self._cut, self._reached, self._ahead = {}, {}, {}
 
     def read(self, start: Offsets, end: Offsets) -> pa.Table:
-        """The messages between two cuts: columns as `RAW`, ordered by offset in each partition.
+        """The messages between two cuts as plain JSON, columns as `RAW`, by offset in each partition.
 
         Args:
             start, end: the same partitions; a range that begins where the last one ended costs no request.
         Raises:
             TransientError: Kafka does not answer, or no longer has them.
+            HeadraceError: of the schema registry, see `Formats.plain`; the range can be read again.
         """
+        found = self.read_as_is(start, end)
+        try:
+            return self._formats.plain(found)
+        except HeadraceError:
+            self._cut = {}
+            raise
+
+    def read_as_is(self, start: Offsets, end: Offsets) -> pa.Table:
+        """As `read`, with the bytes that Kafka has."""
         wanted = {(t, p): offset for t, parts in end.items() for p, offset in parts.items()}
         begin = {place: start.get(place[0], {}).get(place[1], 0) for place in wanted}
         if begin != self._cut:
@@ -89,14 +113,19 @@ class Messages:
         found: list[Message] = []
         waiting = {place for place in wanted if self._take(place, wanted[place], found)}
         deadline, due = time.monotonic() + TIMEOUT_SECONDS, time.monotonic() + CHECK_EVERY
+        stood, deaf = {place: self._reached[place] for place in waiting}, time.monotonic() + DEAF_AFTER
         while waiting:
             message = self._consumer.poll(1.0)
             if message is not None:
                 places = {self._accept(m) for m in (message, *self._consumer.consume(AT_ONCE, 0))}
                 waiting -= {p for p in places & waiting if not self._take(p, wanted[p], found)}
             if waiting and time.monotonic() > due:  # what was deleted sends no end
-                for place in waiting:
-                    self._check_there(place, wanted[place])
+                stale = any(self._check_there(place, wanted[place]) for place in waiting)
+                if stood != (stands := {place: self._reached[place] for place in waiting}):
+                    stood, deaf = stands, time.monotonic() + DEAF_AFTER
+                elif stale or time.monotonic() > deaf:
+                    self._connect_anew()
+                    deaf = time.monotonic() + DEAF_AFTER
                 due = time.monotonic() + CHECK_EVERY
             if waiting and time.monotonic() > deadline:
                 raise TransientError(f"Kafka did not deliver {sorted(waiting)}. Next: `headrace status`")
@@ -111,21 +140,39 @@ class Messages:
         """
         found: Offsets = {}
         for (topic, partition), at in self._cut.items():
-            _, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+            try:
+                _, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+            except RuntimeError:  # closed a moment ago, for another one
+                high = at
             found.setdefault(topic, {})[partition] = max(at, high)
         return found
 
-    def _check_there(self, place: Place, end: int) -> None:
-        """Raises TransientError where the partition has not got what is waited for, as after a deletion."""
+    def _check_there(self, place: Place, end: int) -> bool:
+        """Whether the client knows the topic from before it was made anew.
+
+        Raises TransientError where the partition has not got what is waited for, as after a deletion.
+        """
         try:
             low, high = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=CHECK_SECONDS)
-        except KafkaException:
-            return  # it does not answer now; who waits does so until the time is over
+        except KafkaException as error:
+            # Else it does not answer now; who waits does so until the time is over.
+            return error.args[0].code() in STALE
         if low > self._reached[place] or high < end:
             raise TransientError(
                 f"topic `{place[0]}` holds offsets {low} to {high} and not {self._reached[place]} to {end}. "
                 "Next: `headrace status`"
             )
+        return False
+
+    def _connect_anew(self) -> None:
+        """For a client that hears nothing: it may know a topic from before it was made anew; see `topics`."""
+        log.warning("nothing comes from Kafka of %s: another client is tried", sorted(self._reached))
+        deaf, self._consumer = self._consumer, self._connect()
+        deaf.close()
+        self._known = set()
+        ahead, reached = self._ahead, self._reached
+        self._assign(reached)
+        self._ahead = ahead
 
     def _assign(self, begin: dict[Place, int]) -> None:
         # The client itself asks for a new topic's leader at its next full second. A broker that does not
@@ -163,9 +210,9 @@ class Messages:
         return self._reached[place] < end
 
 
-def read_once(bootstrap: str, start: Offsets, end: Offsets) -> pa.Table:
+def read_once(broker: Broker, start: Offsets, end: Offsets) -> pa.Table:
     """As `Messages.read`, of one range and no more."""
-    with closing(Messages(bootstrap)) as consumer:
+    with closing(Messages(broker)) as consumer:
         return consumer.read(start, end)
 
 
@@ -188,7 +235,16 @@ def _offset(message: Message) -> int:
 
 
 def _table(messages: Iterable[Message]) -> pa.Table:
-    return raw([(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in messages])
+    return raw([(m.topic(), m.partition(), m.offset(), *_parts(m)) for m in messages])
+
+
+def _parts(message: Message) -> tuple[bytes | None, bytes | None]:
+    """Key and value."""
+    key, value, headers = message.key(), message.value(), message.headers()
+    if not headers:
+        return key, value
+    named = dict(headers)
+    return framed("key", key, named), framed("value", value, named)
 
 
 def raw(rows: Sequence[tuple[object, ...]]) -> pa.Table:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -11,6 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.errors import TransientError
 from headrace.store.record.frontier import Offsets
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 TIMEOUT = 15.0
 Bounds = dict[str, dict[int, tuple[int, int]]]
 """Of every partition of some topics: the first offset that it still holds, and the next one to come."""
@@ -19,17 +24,28 @@ _RETRY_SECONDS = 0.1
 _NEW = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 """What a broker says of a partition that was created just now."""
 
+STALE = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError.INCONSISTENT_TOPIC_ID,
+}
+"""What a broker says to a client that knows a topic from before it was deleted and made anew. Leaders count
+from 0 again then, and the client holds the lower number for the older one, for as long as it lives."""
+
 
 class Topics:
     """Metadata of one Kafka cluster. Thread-safe for the calls made here.
 
     Args:
-        admin: creates and lists topics; `consumer` tells their ends.
+        admin: creates and lists topics.
+        connect: makes a client that tells their ends.
     """
 
-    def __init__(self, admin: AdminClient, consumer: Consumer) -> None:
+    def __init__(self, admin: AdminClient, connect: Callable[[], Consumer]) -> None:
         self._admin = admin
-        self._consumer = consumer
+        self._connect = connect
+        self._consumer = connect()
 
     @classmethod
     def of(cls, bootstrap: str) -> Topics:
@@ -37,7 +53,7 @@ class Topics:
         quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
         return cls(
             AdminClient(quiet),
-            Consumer({**quiet, "group.id": "headrace-metadata", "enable.auto.commit": False}),
+            lambda: Consumer({**quiet, "group.id": "headrace-metadata", "enable.auto.commit": False}),
         )
 
     def close(self) -> None:
@@ -83,7 +99,7 @@ class Topics:
         """
         asked = [TopicPartition(t, p, max(0, moment_ms)) for t, parts in bounds.items() for p in parts]
         try:
-            found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT) if asked else []
+            found = self._offsets_for_times(asked) if asked else []
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
         at = {(place.topic, place.partition): place.offset for place in found}
@@ -103,14 +119,31 @@ class Topics:
         return {topic: str(uuid) for topic, uuid in found.items()}
 
     def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
+        low, high = self._ask(lambda client: client.get_watermark_offsets(partition, timeout=TIMEOUT))
+        return low, high
+
+    def _offsets_for_times(self, asked: list[TopicPartition]) -> list[TopicPartition]:
+        def offsets(client: Consumer) -> list[TopicPartition]:
+            found = client.offsets_for_times(asked, timeout=TIMEOUT)
+            if failed := next((place.error for place in found if place.error is not None), None):
+                raise KafkaException(failed)
+            return found
+
+        return self._ask(offsets)
+
+    def _ask(self, question: Callable[[Consumer], T]) -> T:
+        """The answer, by another client where this one knows a topic from before it was made anew."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             try:
-                low, high = self._consumer.get_watermark_offsets(partition, timeout=TIMEOUT)
-                return low, high
+                return question(self._consumer)
             except KafkaException as error:
-                if error.args[0].code() not in _NEW or time.monotonic() > deadline:
+                code = error.args[0].code()
+                if code not in _NEW | STALE or time.monotonic() > deadline:
                     raise
+                if code in STALE:
+                    log.warning("%s: another client is tried", error)
+                    self._consumer = self._connect()  # the other one goes with the last call on it
             time.sleep(_RETRY_SECONDS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,10 @@ CALENDAR = "freshness.calendar"
 TIME_ZONE = "freshness.time-zone"
 SCHEMA_CHANGE = "schema.change.behavior"
 LIMIT = "quarantine.limit"
+OWNERS = "owners"
+
+_OWNER = re.compile(r"team:[A-Za-z0-9_\-]+|[^@\s,]+@[^@\s,]+\.[^@\s,]+")
+"""As Dagster has them."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -39,6 +44,7 @@ class Options:
     completion: Completion = field(default_factory=Completion)
     schema_change: SchemaChangeBehavior | None = None
     quarantine_limit: int | None = None
+    owners: tuple[str, ...] = ()
 
     @property
     def written(self) -> tuple[tuple[str, str], ...]:
@@ -70,6 +76,8 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
             options.schema_change = _choice(cursor, value, SchemaChangeBehavior, "behavior at schema changes")
         elif key.value == LIMIT:
             options.quarantine_limit = _rows(cursor, value)
+        elif key.value == OWNERS:
+            options.owners = _owners(cursor, value)
         elif key.value in (CALENDAR, TIME_ZONE):
             continue  # together, below
         elif key.value in COMPLETION:
@@ -86,6 +94,7 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
                 TIME_ZONE,
                 SCHEMA_CHANGE,
                 LIMIT,
+                OWNERS,
                 *COMPLETION,
                 *(f"{prefix}{c}{suffix}" for c in columns),
             ]
@@ -104,6 +113,15 @@ def _rows(cursor: Cursor, value: Word) -> int:
     if not value.value.isdecimal():
         raise cursor.error(f"'{value.value}' is no number of rows", at=value, hint="write e.g. '100'")
     return int(value.value)
+
+
+def _owners(cursor: Cursor, value: Word) -> tuple[str, ...]:
+    found = tuple(owner.strip() for owner in value.value.split(","))
+    for owner in found:
+        if not _OWNER.fullmatch(owner):
+            hint = "write e.g. 'team:sales, ada@shop.example'"
+            raise cursor.error(f"'{owner}' is no owner", at=value, hint=hint)
+    return found
 
 
 def _read_calendar(cursor: Cursor, options: Options) -> None:

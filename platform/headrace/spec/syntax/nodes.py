@@ -49,17 +49,20 @@ class Nodes:
 
     def text(self, node: yaml.Node, what: str) -> str:
         """Raises SpecError: it is none."""
-        if isinstance(node, yaml.ScalarNode) and isinstance(found := value(node), str):
+        if isinstance(node, yaml.ScalarNode) and isinstance(found := self.value(node), str):
             return found
         raise self.error(node, f"`{what}` must be text")
+
+    def value(self, node: yaml.Node) -> Any:
+        """What the node says, as Python has it. Raises SpecError: it is no plain data, or holds itself."""
+        try:
+            return yaml.SafeLoader("").construct_object(node, deep=True)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            why = getattr(error, "problem", None) or str(error).splitlines()[0]
+            raise self.error(node, f"no plain data: {why}") from None
 
     def location(self, node: yaml.Node) -> Location:
         return Location(self.path, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def error(self, node: yaml.Node, message: str, hint: str | None = None) -> SpecError:
         return SpecError(message, self.location(node), hint)
-
-
-def value(node: yaml.Node) -> Any:
-    """What the node says, as Python has it."""
-    return yaml.SafeLoader("").construct_object(node, deep=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 
 from headrace.errors import TerminalError
-from headrace.results import CommitAccount
+from headrace.results import CommitAccount, RefreshDecision
 from headrace.store.record.commits import Commit
+from headrace.store.record.decision import Decision
 from headrace.store.schema import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 SINCE, BEGAN = "since", "began"
@@ -80,7 +82,21 @@ def account(commit: Commit) -> CommitAccount:
         deleted=deleted,
         after=commit.rows,
         events=events,
+        partitions=None if commit.partitions is None else len(commit.partitions),
     )
+
+
+def accounts(commits: Iterable[tuple[datetime, Commit]]) -> list[CommitAccount]:
+    """These commits as lines of their table's account, in the same order; `commits` as `told` gives them."""
+    return [account(commit).model_copy(update={"committed_at": at}) for at, commit in commits]
+
+
+def refresh_decisions(commits: Iterable[tuple[datetime, Commit]]) -> list[RefreshDecision]:
+    """How the refreshes of these commits were chosen, in the same order; `commits` as `told` gives them."""
+    decided = ((at, c.version, Decision.from_dict(c.decision)) for at, c in commits if c.decision)
+    return [
+        RefreshDecision(**d.as_dict(), committed_at=at, version=version) for at, version, d in decided if d
+    ]
 
 
 def problems(head: Commit, recent: Sequence[Commit | None], in_files: tuple[Commit, int] | None) -> list[str]:

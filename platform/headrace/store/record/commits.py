@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -175,6 +176,21 @@ def history(table: Path) -> Iterator[tuple[int, Commit]]:
 def newest(table: Path, count: int) -> list[Commit]:
     """The newest `count` records, newest first."""
     return [commit for _, commit in islice(history(table), count)]
+
+
+def told(table: Path, count: int) -> list[tuple[datetime, Commit]]:
+    """When the newest `count` versions of a changelog were committed, and their records, newest first."""
+    found: list[tuple[datetime, Commit]] = []
+    for version in reversed(log_versions(table)):
+        if len(found) == count:
+            break
+        try:
+            at, commit = read_entry(table, version)
+        except FileNotFoundError:  # cleaned up since it was listed
+            continue
+        if commit is not None and commit.mode != "maintenance":
+            found.append((datetime.fromtimestamp(at / 1000, UTC), commit))
+    return found
 
 
 def decisions(commits: list[Commit]) -> list[Decision]:

@@ -35,3 +35,12 @@ def test_plan_lists_tables_and_refuses_what_is_wrong(stopped: Cli, monkeypatch: 
     (stopped.project / "layers" / "stg" / "users.sql").write_text("CREATE MATERIALISED TABLE stg.users")
     stopped("plan", code=2)
     assert "users.sql:1:8: " in stopped.stderr
+
+
+def test_a_mistake_in_a_suite_is_found_before_anything_runs(stopped: Cli) -> None:
+    file = stopped.project / "layers" / "stg" / "users.checks.yml"
+    file.write_text("checks:\n  - type: expect_column_values_to_not_be_nul\n    kwargs: {column: user_id}\n")
+    stopped("plan", code=2)
+    assert (
+        "users.checks.yml:2:" in stopped.stderr and "`expect_column_values_to_not_be_null`" in stopped.stderr
+    )

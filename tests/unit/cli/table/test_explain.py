@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ def test_explain_history_shows_what_each_commit_did(cli: Cli, gateway: Gateway) 
     events = {"events": 5, "inserted": 2, "updated": 1, "folded": 1, "quarantined": {"small": 1}}
     line = {
         "version": 8,
-        "mode": "stream",
+        "committed_at": datetime(2026, 11, 20, 9, 30, 1, tzinfo=UTC),
+        "mode": "backfill",
+        "partitions": 3,
         "before": 7,
         "inserted": 2,
         "updated": 1,
@@ -39,7 +42,9 @@ def test_explain_history_shows_what_each_commit_did(cli: Cli, gateway: Gateway) 
     row = cli("explain", "stg.orders", "--history").splitlines()[-1]
     assert row.split() == [
         "8",
-        "stream",
+        *["2026-11-20", "09:30:01"],
+        "backfill",
+        "3",
         "7",
         "2",
         "1",
@@ -55,10 +60,11 @@ def test_explain_history_without_a_server_reads_the_log(stopped: Cli) -> None:
     log.mkdir(parents=True)
     for version, decided in enumerate((decision, replace(decision, path="driver"))):
         commit = Commit("stg.orders", "stream", version, decision=decided.as_dict())
-        text = json.dumps({"commitInfo": {"userMetadata": commit.encode()}})
+        text = json.dumps({"commitInfo": {"timestamp": 1_763_000_000_000, "userMetadata": commit.encode()}})
         (log / f"{version:020d}.json").write_text(text)
     found = json.loads(stopped("explain", "stg.orders", "--history", "--json"))["history"]
-    assert [d["path"] for d in found] == ["driver", "load"]
+    assert [(d["version"], d["path"]) for d in found] == [(1, "driver"), (0, "load")]
+    assert found[0]["committed_at"] == "2025-11-13T02:13:20Z"
 
 
 def test_explain_without_a_server_reads_the_files(stopped: Cli) -> None:

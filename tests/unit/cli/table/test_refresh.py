@@ -6,7 +6,9 @@ import json
 
 import pytest
 from cli_support import Cli, parity
-from gateway_support import Gateway
+from gateway_support import Gateway, refresh_result
+
+from headrace.cli._shared.tables import show_refresh
 
 
 def test_refresh(cli: Cli, gateway: Gateway) -> None:
@@ -16,6 +18,15 @@ def test_refresh(cli: Cli, gateway: Gateway) -> None:
     assert "committing (2/2)" in cli.stderr
     assert json.loads(cli("refresh", "stg.users", "--json"))["table"] == "stg.users"
     assert gateway.warehouse.calls[-1] == ("refresh", "stg.users", None, None)
+
+
+def test_a_range_without_rows_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped year, say: nothing is wrong with it otherwise."""
+    nothing = {"rows": 0, "inserted": 0, "start": "2099010100", "end": "2099010103"}
+    show_refresh(refresh_result("stg.orders", **nothing).model_dump())
+    assert "no rows from 2099010100 to 2099010103" in capsys.readouterr().err
+    show_refresh(refresh_result("stg.orders").model_dump())
+    assert capsys.readouterr().err == ""
 
 
 def test_refresh_cascade_shows_what_will_run_and_ends_with_its_proof(cli: Cli, gateway: Gateway) -> None:

@@ -21,6 +21,7 @@ from headrace.engine.ingest.cuts import CutMissed
 from headrace.engine.table.limits import Limits
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.stream.envelope import Event
+from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.transactions import Transactions
 from headrace.spec.model import SourceTable
 from headrace.store.record.commits import Commit
@@ -123,7 +124,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
         batch = MicroBatch(
             advancing,
             sessions=sessions,
-            bootstrap="127.0.0.1:1",
+            broker=Broker("127.0.0.1:1"),
             columns=unchanged,
             dead_letters=cast("Any", None),
             gate=cast("Any", gate),

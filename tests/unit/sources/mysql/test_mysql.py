@@ -10,7 +10,7 @@ from headrace.errors import TerminalError
 from headrace.sources.connect import ConnectorFile
 from headrace.sources.database import database
 from headrace.sources.dsn import source_dsn
-from headrace.sources.mysql.access import misread
+from headrace.sources.mysql.access import VALUES
 from headrace.sources.mysql.client import microseconds, quoted
 from headrace.sources.mysql.position import SeenOf, SeenTo, literal
 from headrace.sources.mysql.server import incomplete, purged
@@ -18,6 +18,7 @@ from headrace.sources.mysql.types import column, not_carried
 from headrace.sources.part import Part
 from headrace.sources.schema import MYSQL, SourceSchema
 from headrace.sources.stream.envelope import Event, transaction_id
+from headrace.sources.values import misread
 from headrace.spec.connector import Connector, load_connector
 from headrace.spec.model import SourceTable
 
@@ -128,9 +129,9 @@ def test_a_log_that_lacks_rows_or_columns_is_told() -> None:
 def test_the_example_is_read_as_it_is_written() -> None:
     config = load_file(EXAMPLE).config
     connector = Connector("store", EXAMPLE, config)
-    assert misread(connector) == []
+    assert misread(connector, VALUES) == []
     changed = {**config, "time.precision.mode": "connect", "enable.time.adjuster": "true"}
-    assert len(misread(Connector("store", EXAMPLE, changed))) == 2
+    assert len(misread(Connector("store", EXAMPLE, changed), VALUES)) == 2
     environment = {"HEADRACE_SOURCE_STORE_PASSWORD": "a b", "HEADRACE_SOURCE_KAFKA": "k:1"}
     assert source_dsn(connector, environment) == "mysql://headrace_source:a%20b@127.0.0.1:3306/"
 

@@ -29,7 +29,14 @@ class Broker:
 
 
 def topics(broker: Broker) -> Topics:
-    return Topics(cast("Any", broker), cast("Any", broker))
+    return Topics(cast("Any", broker), lambda: cast("Any", broker))
+
+
+def test_a_client_that_knows_a_topic_from_before_it_was_made_anew_is_replaced() -> None:
+    broker = Broker(KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_TOPIC_ID)
+    clients = [cast("Any", broker) for _ in range(3)]
+    assert Topics(cast("Any", broker), lambda: clients.pop()).ends(["t"]) == {"t": {0: 7}}
+    assert clients == []
 
 
 def test_the_leader_of_a_new_partition_is_waited_for() -> None:

@@ -256,6 +256,15 @@ def test_a_limit_of_what_may_be_in_quarantine(tmp_path: Path) -> None:
         load_query(tmp_path, "SELECT a FROM dwd.o", clauses=limit.format(-1))
 
 
+def test_owners_are_those_of_dagster(tmp_path: Path) -> None:
+    owners = "WITH ('owners' = '{}')"
+    found = load_query(tmp_path, "SELECT a FROM dwd.o", clauses=owners.format("team:sales, ada@shop.example"))
+    assert found.owners == ("team:sales", "ada@shop.example")
+    assert load_query(tmp_path, "SELECT a FROM dwd.o").owners == ()
+    with pytest.raises(SpecError, match=r"'sales' is no owner\n.*team:sales"):
+        load_query(tmp_path, "SELECT a FROM dwd.o", clauses=owners.format("sales"))
+
+
 def test_a_missing_or_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no such layer file"):
         load_table(tmp_path / "layers" / "dws" / "t.sql")

@@ -8,8 +8,9 @@ import typer
 
 from headrace.cli._shared.errors import FAILED
 from headrace.cli._shared.options import Json, Project
-from headrace.cli._shared.output import note, print_columns, print_json
+from headrace.cli._shared.output import print_json
 from headrace.cli._shared.progress import run_statement
+from headrace.cli._shared.shown import show_replayed
 from headrace.cli.table.dead_letters.places import At, clause
 
 
@@ -28,9 +29,6 @@ def dead_letters_replay(
     if as_json:
         print_json(done)
     else:
-        note(f"{table}: {done['replayed']} replayed, {len(done['refused'])} still cannot be applied")
-        if done["refused"]:
-            rows = [(r["partition"], r["offset"], r["reason"]) for r in done["refused"]]
-            print_columns(("partition", "offset", "reason"), rows)
+        show_replayed(done)
     if done["refused"]:
         raise typer.Exit(FAILED)

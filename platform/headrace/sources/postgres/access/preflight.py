@@ -13,6 +13,7 @@ from headrace.sources.postgres.access.publication import BY_ROOT, captured
 from headrace.sources.postgres.marks import MESSAGES
 from headrace.sources.postgres.server import unpublished
 from headrace.sources.postgres.tables import connect, described, published, quoted
+from headrace.sources.values import UNSET, misread
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
 
@@ -51,6 +52,7 @@ class Facts:
         unreadable: tables, and partitions, that the role may not read, that no layer file names, and that the
             connector's patterns do: one of them stops its snapshot.
         closed: schemas that the role may not use; of the tables in them nothing is known.
+        misread: what the connector's file must say, see `sources.values.misread`.
     """
 
     wal_level: str
@@ -67,11 +69,12 @@ class Facts:
     refused: tuple[Refused, ...] = ()
     unreadable: tuple[SourceTable, ...] = ()
     closed: tuple[str, ...] = ()
+    misread: tuple[str, ...] = ()
 
 
 def judge(facts: Facts) -> list[Check]:
     """What is wrong; one check that is ok where nothing is."""
-    found: list[str] = []
+    found = list(facts.misread)
     if facts.wal_level != "logical":
         found.append(
             f"wal_level is {facts.wal_level}: ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL"
@@ -111,17 +114,18 @@ def judge(facts: Facts) -> list[Check]:
     return [Check(False, text) for text in found]
 
 
-def refuse_publishing(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> None:
-    """Raise TerminalError where a connector is told to publish and its role may not.
+def refuse_unready(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> None:
+    """See `sources.database.SourceDatabase.refuse_unready`.
 
-    Kafka Connect would take it, and it would fail some seconds later. A source that does not answer is left
-    to Connect.
+    Raises:
+        TerminalError: values would come in another form than they are read in; or the connector is told to
+            publish and its role may not: Kafka Connect would take it, and it would fail some seconds later.
     """
     try:
         facts = look(dsn, connector, tables)
     except TransientError:
         return
-    if (why := _not_published(facts)) is not None:
+    for why in filter(None, (*facts.misread, _not_published(facts))):
         raise TerminalError(f"{connector.path}: {why}. `headrace doctor` shows what else it lacks")
 
 
@@ -156,6 +160,13 @@ def _of_table(table: TableFacts, facts: Facts) -> list[str]:
         found.append(unpublished(name, facts.publication, parts=table.partitioned) + ";")
     return found
 
+
+VALUES = {
+    "decimal.handling.mode": ("string",),
+    "time.precision.mode": ("microseconds",),
+    "interval.handling.mode": ("string",),
+    "binary.handling.mode": ("base64", "bytes", UNSET),
+}
 
 _OF_SERVER = """
 SELECT current_setting('wal_level'), current_user::text,
@@ -244,4 +255,5 @@ def look(dsn: str, connector: Connector, tables: Iterable[SourceTable]) -> Facts
             for one in sorted(everything & hidden - {(t.schema, t.table) for t in names.values()})
         ),
         closed=tuple(shut),
+        misread=tuple(misread(connector, VALUES)),
     )

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from headrace.gateway.encoding import encode
+from headrace.encoding import encode
 from headrace.results import DifferingRow
 
 

@@ -1,0 +1,1 @@
+"""What a new project begins with."""
