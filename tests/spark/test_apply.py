@@ -401,8 +401,8 @@ def test_killed_in_the_middle_it_is_done_by_the_next_apply(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         if at == "extended":
-            quoted = creation._quoted  # of the snapshot, after the changelog was extended
-            patch.setattr(creation, "_quoted", lambda name: killed() if "snapshot" in name else quoted(name))
+            quoted = creation.quoted  # of the snapshot, after the changelog was extended
+            patch.setattr(creation, "quoted", lambda name: killed() if "snapshot" in name else quoted(name))
         else:
             patch.setattr(creation, "_create" if at == "between" else "rebuild", killed)
         applying.apply({"dwd/paid": paid(EXTENDED if at == "extended" else REORDERED)})
