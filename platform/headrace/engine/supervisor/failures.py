@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from headrace.catalog import Catalog
@@ -30,6 +32,7 @@ class Failures:
     """Tables whose source must be read again, for which nobody need be asked, and where its connector did."""
 
     _retries: dict[str, _Retry] = field(default_factory=dict)
+    _observing: threading.Lock = field(default_factory=threading.Lock)
 
     def failed(self, table: Table, error: Exception) -> None:
         """A table cannot go on: a person must act, or it is tried again with back-off."""
@@ -46,7 +49,24 @@ class Failures:
     def observe(self, table: Table, error: Exception) -> None:
         """Let the catalog say why the table cannot go on."""
         lost = isinstance(error, NeedsResync)
-        self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", text(error))
+        with self._observing:
+            self.catalog.observe(table.name, "NEEDS RESYNC" if lost else "FAILED", text(error))
+
+    def runs(self, table: Table, active: Set[TableName]) -> bool:
+        """Let the catalog say that the table runs, and try it no more, unless it has left its flow.
+
+        The flow's own thread may let it leave at any moment, and tells so afterwards. What is said here is
+        never said after that: the table would stand still, and nobody would look after it.
+
+        Args:
+            active: the tables that the flow advances, as they are at any moment.
+        """
+        with self._observing:
+            if table.name not in active:
+                return False
+            self.forget(str(table.name))
+            self.catalog.observe(table.name, "RUNNING")
+            return True
 
     def retry(self, key: str) -> None:
         """Try again after a pause, twice as long as the one before."""

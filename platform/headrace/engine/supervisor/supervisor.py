@@ -170,10 +170,9 @@ class Supervisor:
         except Exception as error:
             self.failures.failed(table, error)
             raise
-        if flow is not None and table.name not in flow.active:  # its first step has made it leave again
+        runs = self.failures.runs(table, {table.name} if flow is None else flow.active)
+        if not runs:  # its first step has made it leave again
             raise TerminalError(self.catalog.row(table.name).error or f"`{table.name}` has left its flow")
-        self.failures.forget(str(table.name))
-        self.catalog.observe(table.name, "RUNNING")
 
     def runs(self, flow: Flow | None, table: Table) -> bool:
         """Whether the table is neither suspended nor out of its flow."""
@@ -274,8 +273,7 @@ class Supervisor:
             return
         self.failures.forget(flow.name)
         for table in running:
-            if table.name in flow.active:
-                self.catalog.observe(table.name, "RUNNING")
+            self.failures.runs(table, flow.active)
 
     def _watch(self) -> None:
         with self.arranging:
