@@ -89,7 +89,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 APART = tuple(
     f"tests/chain/test_{name}.py"
-    for name in ("bench_chain", "chaos", "demo", "pgbench", "source_columns", "source_data", "tutorial")
+    for name in (
+        *("bench_chain", "chaos", "demo", "pgbench", "source_columns", "source_data"),
+        *("source_replaced", "tutorial"),
+    )
 )
 """Have a stack of their own, so either process may take them."""
 

@@ -16,11 +16,30 @@ from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
 
+HERE = Path(__file__).parent
+SHARED = pytest.StashKey[Stack]()
+"""The session's stack, while it is up."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on the session's stack come first, so that it need not idle beside all others."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.chain)
+    items.sort(key=lambda item: item.path.is_relative_to(HERE) and not _shares(item))  # keeps their order
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    last = _shares(item) and nextitem is not None and not _shares(nextitem)
+    if last and (stack := item.config.stash.get(SHARED, None)) is not None:
+        stack.down()
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether the test uses the session's stack."""
+    return "stack" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,9 +60,9 @@ def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
 
 
 @pytest.fixture(scope="session")
-def stack(stack_settings: Settings) -> Iterator[Stack]:
-    """PostgreSQL, Kafka and Connect, healthy; stopped at the end."""
-    stack = Stack(stack_settings)
+def stack(stack_settings: Settings, pytestconfig: pytest.Config) -> Iterator[Stack]:
+    """PostgreSQL, Kafka and Connect, healthy; stopped after the last test on it."""
+    stack = pytestconfig.stash[SHARED] = Stack(stack_settings)
     try:
         stack.up(only=["connect"])
         yield stack

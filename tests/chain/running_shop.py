@@ -288,6 +288,20 @@ def create_topics(bootstrap: str, partitions: int) -> None:
         created.result(timeout=30)
 
 
+@contextmanager
+def kept(shop: Shop) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """A connection to the source, whose words are at the end what they were."""
+    with psycopg.connect(shop.dsn, autocommit=True) as source:
+        source.execute("CREATE TEMP TABLE kept AS SELECT * FROM page_words")
+        try:
+            yield source
+        finally:
+            with source.transaction():
+                source.execute("DELETE FROM page_words")
+                source.execute("INSERT INTO page_words SELECT * FROM kept")
+    shop.wait_caught_up()
+
+
 def grant(dsn: str, connector: Path) -> None:
     """Let the embedded server's role follow what a connector captures, as `headrace source role` says it."""
     wanted = look(dsn, load_connector(connector))
