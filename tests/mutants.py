@@ -42,6 +42,15 @@ class Mutant:
 
 MUTANTS = (
     Mutant(
+        "states: that a table runs is said after it has left its flow",
+        "engine/supervisor/failures.py",
+        """        with self._observing:
+            if table.name not in active:""",
+        """        if True:
+            if table.name not in active:""",
+        ("tests/unit/engine/supervisor/test_failures.py::test_that_it_has_left_is_what_stays",),
+    ),
+    Mutant(
         "sequence guard: an event that is older than the row is applied",
         "engine/ingest/driver.py",
         "if sequence(head.generation, e.lsn) > known)",
