@@ -302,6 +302,40 @@ class RewindResult(BaseModel):
     seconds: float = 0.0
 
 
+class ErasedPlace(BaseModel):
+    """One place that may hold a key: how much of it was found there, and is left."""
+
+    table: str
+    place: Literal["changelog", "snapshot", "tombstones", "dead letters", "topic"]
+    what: str = Field(description="what is counted")
+    found: int
+    left: int = Field(description="counted again at the end; after a dry run what was found")
+    kept: bool = Field(
+        default=False,
+        description="what is left stays: the key and the place of its delete, so that nothing older brings "
+        "the row back",
+    )
+
+
+class EraseResult(BaseModel):
+    """`ALTER … ERASE KEY`, tables upstreams first. After a dry run nothing has changed."""
+
+    table: str
+    key: dict[str, str]
+    dry_run: bool
+    in_source: int = Field(description="rows of the key that the source has; with any nothing is erased")
+    places: list[ErasedPlace]
+    notes: list[str] = Field(
+        default=[], description="what was not reached and why, each with what comes next"
+    )
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left in any of the places."""
+        return not any(place.left and not place.kept for place in self.places)
+
+
 EXAMPLES = 10
 """Of what breaks a constraint or an expectation, so many are shown."""
 

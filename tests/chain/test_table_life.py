@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 from chain_support import eventually
 from running_shop import Shop, check_changelog
 
 from headrace.gateway.client import StatementFailed
 from headrace.gateway.errors import StatementRefused
-from headrace.results import ApplyResult, ImmutableResult, ParityResult, Statement
+from headrace.results import ApplyResult, EraseResult, ImmutableResult, ParityResult, Statement
+from headrace.sources.stream.formats import Broker
+from headrace.sources.stream.messages import read_once
+from headrace.sources.stream.topics import Topics
 from headrace.spec import load_project
 
 pytestmark = pytest.mark.long
@@ -193,6 +198,60 @@ def test_a_changed_table_is_proven_aside_while_the_former_one_streams(shop: Shop
         words.write_text(text)
     assert run(shop, "APPLY DRY RUN").tables == []
     run(shop, f"DROP MATERIALIZED TABLE {TABLE}")
+
+
+def test_of_a_deleted_row_nothing_is_left_in_files_and_topic(shop: Shop) -> None:
+    users, mark, topic = "stg.users", "Qwxyzburg", "shop.public.users"
+    erase = f"ALTER MATERIALIZED TABLE {users} ERASE KEY (900001)"
+    source(shop, f"INSERT INTO users VALUES (900001, 'A. B.', 'a@b.c', '{mark}', now(), now())")
+    shop.wait_caught_up()
+    eventually("a snapshot has it", lambda: mark in files(shop, users, "snapshot"))
+    with pytest.raises(
+        StatementFailed, match=r"`public.users` still has the row.*Next: DELETE FROM public.u"
+    ):
+        shop.client.run(erase)
+    source(shop, f"UPDATE users SET city = '{mark} am Rhein' WHERE user_id = 900001")
+    source(shop, "DELETE FROM users WHERE user_id = 900001")
+    with shop.load(seed=45) as load:
+        shop.wait_advanced(READ)
+        found = EraseResult.model_validate(shop.client.run(f"{erase} DRY RUN").result)
+        assert {p.place for p in found.places if p.table == users and p.found} >= {
+            "changelog",
+            "snapshot",
+            "topic",
+        }
+        assert mark in files(shop, users) and mark in messages(shop, topic)
+
+        result = EraseResult.model_validate(shop.client.run(erase).result)
+        assert result.complete and "dwd.order_items" in {place.table for place in result.places}
+        assert mark not in files(shop, users) and mark not in messages(shop, topic)
+        source(shop, "UPDATE users SET city = 'Ulm an der Donau' WHERE user_id = 3")
+        shop.wait_advanced(users, READ, NEIGHBOUR)
+        load.raise_if_failed()
+    shop.wait_running()
+    shop.wait_caught_up()
+    shop.verify(users, "dwd.order_items")
+    shop.check_changelog(users)
+
+
+def files(shop: Shop, table: str, part: str = "") -> str:
+    """All that is in the files of a table, those of Parquet read too."""
+    found = []
+    for path in (p for p in shop.path(table, part).rglob("*") if p.is_file()):
+        with suppress(FileNotFoundError):  # gone since it was listed
+            found.append(path.read_bytes().decode("latin-1"))
+            if path.suffix == ".parquet":
+                found.append(str(pq.read_table(path, partitioning=None).to_pylist()))
+    return "".join(found)
+
+
+def messages(shop: Shop, topic: str) -> str:
+    """All that the topic still has."""
+    topics, broker = Topics.of(shop.settings.kafka_bootstrap), Broker.of(shop.settings)
+    bounds = topics.bounds([topic])[topic]
+    topics.close()
+    begin, end = ({topic: {p: both[at] for p, both in bounds.items()}} for at in (0, 1))
+    return str(read_once(broker, begin, end).to_pylist())
 
 
 def test_immutable_partitions_stay_as_they_are_until_they_are_opened(shop: Shop) -> None:

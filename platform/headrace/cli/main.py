@@ -31,6 +31,7 @@ from headrace.cli.table.dead_letters.drop import dead_letters_drop
 from headrace.cli.table.dead_letters.list import dead_letters_list
 from headrace.cli.table.dead_letters.replay import dead_letters_replay
 from headrace.cli.table.dead_letters.show import dead_letters_show
+from headrace.cli.table.erase import erase
 from headrace.cli.table.explain import explain
 from headrace.cli.table.quarantine import quarantine
 from headrace.cli.table.readers import readers
@@ -100,6 +101,7 @@ for command in (
     quarantine,
     rewind,
     resync,
+    erase,
     init,
     doctor,
     logs,

@@ -24,6 +24,7 @@ from headrace.results import (
     CheckEvaluation,
     ConstraintResult,
     DeadLettersResult,
+    EraseResult,
     Explanation,
     ImmutableResult,
     JvmStatus,
@@ -95,6 +96,16 @@ class WarehouseApi(Protocol):
         self, table: str, to: int | datetime, /, *, cascade: bool, dry_run: bool, progress: Progress
     ) -> RewindResult: ...
     def resync(self, table: str, *, where: str = "", dry_run: bool, progress: Progress) -> ResyncResult: ...
+    def erase(
+        self,
+        table: str,
+        key: tuple[tuple[str | None, str], ...],
+        /,
+        *,
+        history: bool,
+        dry_run: bool,
+        progress: Progress,
+    ) -> EraseResult: ...
     def describe(self, table: str) -> dict[str, Any]: ...
     def evaluations(self, table: str | None = None) -> list[CheckEvaluation]: ...
     def partitions(self, table: str) -> list[dict[str, Any]]: ...
@@ -250,6 +261,16 @@ def _resync(warehouse: WarehouseApi, statement: s.Resync, progress: Progress) ->
     )
 
 
+def _erase(warehouse: WarehouseApi, statement: s.Erase, progress: Progress) -> Any:
+    return warehouse.erase(
+        statement.table,
+        statement.key,
+        history=statement.history,
+        dry_run=statement.dry_run,
+        progress=progress,
+    )
+
+
 def _load(warehouse: WarehouseApi, statement: s.LoadSource, progress: Progress) -> Any:
     return warehouse.load(statement.source, progress=progress)
 
@@ -315,6 +336,7 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.Apply: Handler("jobs", _apply),
     s.Rewind: Handler("jobs", _rewind),
     s.Resync: Handler("jobs", _resync),
+    s.Erase: Handler("jobs", _erase),
     s.ShowAccounting: Handler("reads", _show_accounting),
     s.ShowQuarantine: Handler("jobs", _show_quarantine),
     s.ReplayDeadLetters: Handler("jobs", _replay),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import cast
 
-from sqlglot.tokens import Token
+from sqlglot.tokens import Token, TokenType
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor
@@ -24,6 +24,7 @@ from headrace.gateway.statements import (
     Drop,
     DropDeadLetters,
     DropReader,
+    Erase,
     Explain,
     LoadSource,
     ParsedStatement,
@@ -55,6 +56,8 @@ from headrace.spec.syntax.interval import UNITS, NoInterval, interval
 
 READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 READER_HINT = "letters, digits, `.`, `_` and `-`, at most 63"
+
+_VALUES = (TokenType.NUMBER, TokenType.STRING)
 
 Tables = Mapping[str, str | None]
 """Materialized tables, each with its partition column."""
@@ -186,7 +189,7 @@ class _Parser:
         match self.cursor.keyword(
             (
                 *("SUSPEND", "RESUME", "REFRESH", "RESYNC", "REPLAY", "DROP", "SET", "RESET", "REWIND"),
-                *("ROLLBACK", "AS"),
+                *("ROLLBACK", "ERASE", "AS"),
             )
         ):
             case "SUSPEND":
@@ -222,8 +225,37 @@ class _Parser:
                 return DropDeadLetters(table, self.cursor.string("a reason in quotes"), places)
             case "ROLLBACK":
                 return Rollback(table)
+            case "ERASE":
+                key = self._key()
+                if history := self.cursor.accept("WITH"):
+                    self.cursor.keywords("HISTORY")
+                return Erase(table, key, history, self._dry_run())
             case _:
                 return AlterQuery(table, self.cursor.rest("a query"))
+
+    def _key(self) -> tuple[tuple[str | None, str], ...]:
+        """`KEY (value)` or `KEY (column = value, …)`."""
+        self.cursor.keywords("KEY", "(")
+        if (token := self.cursor.peek()) is None or token.token_type in _VALUES:
+            found: list[tuple[str | None, str]] = [(None, self._value())]
+        else:
+            found = [self._key_column()]
+            while self.cursor.accept(","):
+                found.append(self._key_column())
+        self.cursor.keywords(")")
+        return tuple(found)
+
+    def _key_column(self) -> tuple[str, str]:
+        column, _ = self.cursor.name("a key column, or its value in quotes")
+        self.cursor.keywords("=")
+        return column, self._value()
+
+    def _value(self) -> str:
+        """A number, or a text in quotes, which may be a value of any type."""
+        token = self.cursor.peek()
+        if token is not None and token.token_type is TokenType.NUMBER:
+            return str(self.cursor.integer("a value"))
+        return self.cursor.string("a value in quotes")
 
     def _property(self) -> Property:
         return cast("Property", self.cursor.keyword(PROPERTIES))

@@ -164,6 +164,21 @@ class Resync:
 
 
 @dataclass(frozen=True)
+class Erase:
+    """`ALTER … ERASE KEY`: what history holds of a row that the source has deleted.
+
+    Args:
+        key: its columns with their values as text; None for the only column.
+        history: with the older versions of tables downstream that do not carry the key.
+    """
+
+    table: str
+    key: tuple[tuple[str | None, str], ...]
+    history: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
 class Drop:
     """`DROP MATERIALIZED TABLE`. No `table`: `IF EXISTS`, and it does not."""
 
@@ -270,6 +285,7 @@ ParsedStatement = (
     | Rollback
     | Rewind
     | Resync
+    | Erase
     | Drop
     | Apply
     | Refresh

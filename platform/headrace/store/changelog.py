@@ -20,8 +20,18 @@ from deltalake.transaction import AddAction
 
 from headrace.errors import NeedsResync, TransientError
 from headrace.store.closable import Closable
-from headrace.store.delta.files import NO_HOOKS, logged_files, maintenance, merge, mergeable, remove, vacuum
+from headrace.store.delta.files import (
+    NO_HOOKS,
+    logged_files,
+    maintenance,
+    merge,
+    mergeable,
+    remove,
+    rewrite,
+    vacuum,
+)
 from headrace.store.delta.parts import commit_parts
+from headrace.store.file_rows import FileRows, purge
 from headrace.store.recent import Recent
 from headrace.store.record.commits import Commit, latest, read_commit
 from headrace.store.record.rewinds import NEWEST, Rewinds, live_ranges
@@ -309,6 +319,26 @@ class Changelog(Closable):
             return 0
         remove(table, gone, found[1])
         return len(gone)
+
+    def erase(self, rows: FileRows) -> None:
+        """Take some rows out of the files, in one commit. The caller holds off whoever reads and appends.
+
+        Later reads of the versions that they were in give the others.
+        """
+        self.check_open()
+        table, found = DeltaTable(str(self.path)), latest(self.path)
+        holding = [f for f in logged_files(table) if rows.of(self.path / f.path).count]
+        if holding and found is not None:
+            rewrite(self.path, table, holding, rows.without, found[1])
+        self.reopen()
+
+    def purge(self, rows: FileRows) -> int:
+        """Delete files that have some of the rows and that the newest version is not made of.
+
+        Returns:
+            Number of files deleted.
+        """
+        return purge(self.path, rows)
 
     def vacuum(self, hours: int) -> int:
         """Delete files that no version newer than `hours` uses. Returns how many."""

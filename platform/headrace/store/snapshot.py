@@ -20,8 +20,10 @@ from deltalake import (
 
 from headrace.errors import NeedsResync
 from headrace.store.closable import Closable
+from headrace.store.delta import logs
 from headrace.store.delta.files import NO_HOOKS, vacuum
 from headrace.store.delta.retained import Retained
+from headrace.store.file_rows import FileRows, purge
 from headrace.store.record.commits import Commit, history, latest, log_versions
 from headrace.store.schema import TableSchema, arrow_schema, conform
 
@@ -176,6 +178,43 @@ class Snapshot(Closable):
             post_commithook_properties=NO_HOOKS,
         )
         return int(done["numFilesRemoved"])
+
+    def begin_log_anew(self) -> int:
+        """Commit the newest record once more and write a checkpoint, on which no older log entry bears.
+
+        The entries of older versions tell of the rows of their files: smallest and largest values.
+
+        Returns:
+            The Delta version.
+        """
+        self.check_open()
+        table, found = DeltaTable(str(self.path)), latest(self.path)
+        assert found is not None, "the table was created"
+        table.create_write_transaction(
+            [],
+            "append",
+            table.schema(),
+            partition_by=table.metadata().partition_columns,
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": found[1].encode()}),
+            post_commithook_properties=NO_HOOKS,
+        )
+        table = DeltaTable(str(self.path))
+        table.create_checkpoint()
+        return table.version()
+
+    def purge(self, rows: FileRows, since: int) -> int:
+        """Delete files that have some of the rows, and all that the log tells of versions before another one.
+
+        Args:
+            since: of `begin_log_anew`.
+        Returns:
+            Number of data files deleted.
+        """
+        count = purge(self.path, rows)
+        logs.clean(self.path, needed=since, seconds=0)
+        with self._lock:
+            self._frames.clear()
+        return count
 
     def vacuum(self, hours: int, kept: Sequence[int]) -> int:
         """Delete files that no version newer than `hours` nor one of `kept` uses. Returns how many."""

@@ -30,6 +30,8 @@ from headrace.results import (
     CommitAccount,
     ConstraintResult,
     DeadLettersResult,
+    ErasedPlace,
+    EraseResult,
     Explanation,
     ImmutableResult,
     JvmStatus,
@@ -98,6 +100,7 @@ class FakeWarehouse:
     refreshing: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
     rows: pa.Table = field(default_factory=lambda: pa.table({"id": [1, 2]}))
+    kept_messages: int = 0
     parity: list[ParityResult] = field(default_factory=list)
     constraints: list[ConstraintResult] = field(default_factory=list)
     letters: list[dict[str, Any]] = field(default_factory=list)
@@ -312,6 +315,32 @@ class FakeWarehouse:
         )
         suspended = [] if dry_run else [table]
         return RewindResult(table=table, dry_run=dry_run, tables=[rewound], suspended=suspended)
+
+    def erase(
+        self,
+        table: str,
+        key: tuple[tuple[str | None, str], ...],
+        /,
+        *,
+        history: bool,
+        dry_run: bool,
+        progress: Progress,
+    ) -> EraseResult:
+        self.calls.append(("erase", table, key, history, dry_run))
+        places = [
+            ErasedPlace(table=table, place="changelog", what="change rows", found=4, left=4 * dry_run),
+            ErasedPlace(table=table, place="tombstones", what="keys", found=0, left=1, kept=True),
+            ErasedPlace(table=table, place="topic", what="messages", found=3, left=self.kept_messages),
+        ]
+        key_texts = {name or "order_id": value for name, value in key}
+        return EraseResult(
+            table=table,
+            key=key_texts,
+            dry_run=dry_run,
+            in_source=int(dry_run),
+            places=places,
+            notes=["a note"],
+        )
 
     def immutable(self, table: str, before: str | None, *, progress: Progress) -> ImmutableResult:
         self.calls.append(("immutable", table, before))

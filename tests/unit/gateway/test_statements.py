@@ -116,6 +116,15 @@ DAY = LabelRange("2024010100", "2024010123")
             s.Resync("stg.users", dry_run=True, where="user_id = 7"),
         ),
         ("ALTER MATERIALIZED TABLE dws.user_hour ROLLBACK;", s.Rollback("dws.user_hour")),
+        ("ALTER MATERIALIZED TABLE stg.users ERASE KEY (17)", s.Erase("stg.users", ((None, "17"),))),
+        (
+            "alter materialized table stg.users erase key ('it''s') with history dry run;",
+            s.Erase("stg.users", ((None, "it's"),), history=True, dry_run=True),
+        ),
+        (
+            "ALTER MATERIALIZED TABLE stg.users ERASE KEY (grp = 1, id = '2') DRY RUN",
+            s.Erase("stg.users", (("grp", "1"), ("id", "2")), dry_run=True),
+        ),
         ("ALTER MATERIALIZED TABLE stg.users REWIND TO VERSION 12;", s.Rewind("stg.users", 12)),
         (
             "alter materialized table stg.users rewind to timestamp '2026-11-22 19:30:00' cascade dry run",
@@ -199,6 +208,9 @@ def test_statement(sql: str, expected: s.ParsedStatement) -> None:
             "is a day and no time",
             "in UTC",
         ),
+        ("ALTER MATERIALIZED TABLE stg.users ERASE (17)", (1, 42), "expected `KEY`, found", ""),
+        ("ALTER MATERIALIZED TABLE stg.users ERASE KEY ()", (1, 47), "expected a key column", ""),
+        ("ALTER MATERIALIZED TABLE stg.users ERASE KEY (id)", (1, 49), "expected `=`", ""),
         ("SELEC 1", (1, 1), "`SELEC` begins no statement", "did you mean `SELECT`"),
         ("\n\n -- hi\n  VERFY", (4, 3), "`VERFY` begins no statement", "did you mean `VERIFY`"),
         ("SHOW MATERIALISED TABLES", (1, 6), "expected `MATERIALIZED`", "did you mean `MATERIALIZED`"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli._shared.constraints import show_constraints
+from headrace.cli._shared.erased import show_erased
 from headrace.cli._shared.explanation import show_explanation
 from headrace.cli._shared.output import duration, moment, note, print_columns, print_result
 from headrace.cli._shared.parity import all_equal, show_parity
@@ -153,6 +154,7 @@ SHOWN: Mapping[str, Callable[[Any], None]] = {
     "Drop": show_applied,
     "DropDeadLetters": lambda done: note(f"{done['table']}: {done['dropped']} dropped"),
     "DropReader": lambda done: note(f"{done['table']}: reader {done['reader']} is forgotten"),
+    "Erase": show_erased,
     "Explain": show_explanation,
     "LoadSource": _loaded,
     "Refresh": _refresh,

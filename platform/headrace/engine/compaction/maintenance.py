@@ -18,10 +18,10 @@ def optimize(table: Table, *, bound: int) -> None:
         bound: small files that a changelog or a partition of a snapshot may have.
     """
     store = table.store
-    merged = store.changelog.merge(bound)
-    if merged:
-        log.info("%s: merged %s files of the changelog", table.name, merged)
-    with store.compacting:
+    with store.compacting:  # whoever rewrites the changelog holds it
+        merged = store.changelog.merge(bound)
+        if merged:
+            log.info("%s: merged %s files of the changelog", table.name, merged)
         merged = store.snapshot.merge(bound)
         if merged:
             store.adopt(store.snapshot.newest())

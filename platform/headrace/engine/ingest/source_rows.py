@@ -71,6 +71,15 @@ def part_rows(
         yield run(spark, table.spec, [rows]).select(*table.store.schema.names), keys
 
 
+def captured(
+    spark: SparkSession, table: StgTable, position: Position, cut: Cut, scratch: Path, part: Part
+) -> int:
+    """Rows of a part of the captured table at the cut, whatever the stg table's SQL makes of them."""
+    with _staged(spark, table, position, scratch, part) as staged:
+        keys = _keys(spark, staged, table.source, part)
+        return _at_cut(spark, table, staged, position, cut).join(keys, list(part.key), "left_semi").count()
+
+
 @contextmanager
 def _staged(
     spark: SparkSession, table: StgTable, position: Position, scratch: Path, part: Part | None = None

@@ -12,14 +12,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.backfill.reread import Reread
 from headrace.engine.flow.flow import Flow, flow_of
 from headrace.engine.ingest.cuts import Cut, CutMissed
 from headrace.engine.ingest.origins import Origins
-from headrace.engine.ingest.source_rows import offsets_after, part_rows, source_rows
+from headrace.engine.ingest.source_rows import captured, offsets_after, part_rows, source_rows
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
 from headrace.engine.proof.room import Room
@@ -336,6 +336,20 @@ class Proof:
         part = Part(where.source, table.source.key, others)
         with part_rows(spark, table, at, cut, self.scratch, part) as (rows, found), Persisted() as persist:
             yield persist(rows), persist(found)
+
+    def captured(self, table: StgTable, key: tuple[Any, ...]) -> int:
+        """Rows of a key in a stg table's source at a new position, up to which the table has come.
+
+        Raises:
+            TransientError: the position does not come through the table's flow.
+        """
+        flow, part = self._flow(table), Part("FALSE", table.source.key, [key])
+
+        def read() -> int:
+            with self._cut(flow, [table]) as (at, cut):
+                return captured(self.sessions.batch, table, at, cut, self.scratch, part)
+
+        return _until_reached(read)
 
     def quarantined(self, table: StgTable, labels: LabelRange | None = None) -> pa.Table:
         """The rows of a stg table's source that are in its quarantine, with the constraints they break."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
@@ -31,6 +32,7 @@ from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.captured_follower import CapturedFollower
 from headrace.engine.statements.columns_follower import ColumnsFollower
 from headrace.engine.statements.deployment import Deployment
+from headrace.engine.statements.erase import Erase
 from headrace.engine.statements.read_anew import ReadAnew
 from headrace.engine.statements.recompute import Recompute
 from headrace.engine.supervisor.admission import Admission
@@ -45,7 +47,8 @@ from headrace.results import RefreshResult, evaluations
 from headrace.settings import Settings
 from headrace.sources.health import Limits
 from headrace.sources.stream.dead_letters import DeadLetters
-from headrace.sources.stream.formats import Broker
+from headrace.sources.stream.formats import Broker, Formats
+from headrace.sources.stream.keys import topic_keys
 from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
 from headrace.spec.edit import create_all
@@ -195,6 +198,33 @@ class Engine:
             self.resume,
             purge=purge,
         )
+
+    def erasing(self, letters: DeadLetters) -> Erase:
+        """What erases a key."""
+        broker = Broker.of(self.settings)
+        return Erase(
+            self.sessions,
+            self.registry,
+            self.catalog.readers,
+            letters,
+            Formats.of(broker.registry),
+            lambda topic: topic_keys(broker, self.topics.bounds([topic])),
+            self.topics.delete_before,
+            self.proof.captured,
+            lambda table: self.supervisor.runs(self.flow(table.name), table),
+            self.follow,
+            self.still,
+            self.views.renew,
+            self.run_id,
+        )
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While the block lasts every flow stands between two micro-batches."""
+        with self.supervisor.arranging, ExitStack() as held:
+            for flow in list(self.flows):
+                held.enter_context(flow.paused())
+            yield
 
     def resume(self, table: Table) -> None:
         """Let the table go on. Raises what keeps it out."""

@@ -35,6 +35,7 @@ from headrace.results import (
     CheckEvaluation,
     ConstraintResult,
     DeadLettersResult,
+    EraseResult,
     Explanation,
     ImmutableResult,
     JvmStatus,
@@ -289,6 +290,28 @@ class Warehouse:
         )
         with self._cancellable(progress, urgent=not dry_run):
             return work.run(found, progress, dry_run=dry_run, where=where)
+
+    def erase(
+        self,
+        table: str,
+        key: tuple[tuple[str | None, str], ...],
+        /,
+        *,
+        history: bool,
+        dry_run: bool,
+        progress: Progress,
+    ) -> EraseResult:
+        """Erase what is left of a row of a stg table that its source has deleted.
+
+        Args:
+            history: with the older versions of tables downstream that do not carry its key.
+        """
+        engine, found = self._engine(), self._table(table)
+        engine.loads.refuse()
+        with self._cancellable(progress, urgent=not dry_run):
+            return engine.erasing(self._lifecycle.dead_letters).run(
+                found, key, history=history, dry_run=dry_run, progress=progress
+            )
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:
         """A page of the changelog, in order; a named reader's position is remembered."""

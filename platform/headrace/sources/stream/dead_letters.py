@@ -12,13 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from headrace.errors import TerminalError
+from headrace.store.delta import logs
+from headrace.store.delta.files import vacuum
 
 _PLACE = [
     ("table", pa.string()),
@@ -177,6 +179,26 @@ class DeadLetters:
             for letter in letters:
                 self._note(letter["table"], letter["raw_key"], -1)
 
+    def erase(self, letters: Sequence[dict[str, Any]]) -> None:
+        """Let the bytes of letters go, and what became of them stay; those that are open are dropped.
+
+        Args:
+            letters: of `rows`.
+        """
+        if not letters:
+            return
+        self.settle(
+            [letter for letter in letters if letter["outcome"] is None], DROPPED, "its key was erased"
+        )
+        with self._lock:
+            gone = {_place(letter) for letter in letters}
+            left = [row for row in _read(self.path) if _place(row) not in gone]
+            _append(self.path, left, _SCHEMA, mode="overwrite")
+            vacuum(self.path, hours=0, kept=[], record=CommitProperties())
+            table = DeltaTable(str(self.path))
+            table.create_checkpoint()
+            logs.clean(self.path, needed=table.version(), seconds=0)  # older entries quote least and largest
+
     def count(self, table: str) -> int:
         """Open letters of the table."""
         return self._open[table]
@@ -224,12 +246,18 @@ def _text(raw: bytes | None) -> str | None:
     return None if raw is None else raw.decode("utf-8", "replace")
 
 
-def _append(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+def _append(
+    path: Path,
+    rows: list[dict[str, Any]],
+    schema: pa.Schema,
+    *,
+    mode: Literal["append", "overwrite"] = "append",
+) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     properties = CommitProperties(custom_metadata={"userMetadata": json.dumps({"rows": len(rows)})})
     table = pa.Table.from_pylist(rows, schema=schema)
     # A table of an older headrace has no bytes.
-    write_deltalake(str(path), table, mode="append", schema_mode="merge", commit_properties=properties)
+    write_deltalake(str(path), table, mode=mode, schema_mode="merge", commit_properties=properties)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

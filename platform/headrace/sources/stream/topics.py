@@ -10,7 +10,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.store.record.frontier import Offsets
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,9 @@ Bounds = dict[str, dict[int, tuple[int, int]]]
 _RETRY_SECONDS = 0.1
 _NEW = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 """What a broker says of a partition that was created just now."""
+
+_NOT_ALLOWED = {KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+"""Of a topic that is compacted and not cut, and of a user who may not."""
 
 STALE = {
     KafkaError.FENCED_LEADER_EPOCH,
@@ -117,6 +120,28 @@ class Topics:
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
         return {topic: str(uuid) for topic, uuid in found.items()}
+
+    def delete_before(self, cut: Offsets) -> None:
+        """Let Kafka forget the messages before a cut of some topics: they can be read no more.
+
+        Raises:
+            TerminalError: the topic's policy or the user's rights do not allow it.
+            TransientError: Kafka does not answer.
+        """
+        bounds = self.bounds(cut)
+        places = [
+            TopicPartition(topic, partition, min(offset, bounds[topic][partition][1]))
+            for topic, parts in cut.items()
+            for partition, offset in parts.items()
+            if offset > bounds[topic][partition][0]
+        ]
+        try:
+            for future in self._admin.delete_records(places, request_timeout=TIMEOUT).values():
+                future.result(timeout=TIMEOUT)
+        except KafkaException as error:
+            if error.args[0].code() in _NOT_ALLOWED:
+                raise TerminalError(f"Kafka keeps the messages of {', '.join(cut)}: {error}") from error
+            raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
 
     def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
         low, high = self._ask(lambda client: client.get_watermark_offsets(partition, timeout=TIMEOUT))

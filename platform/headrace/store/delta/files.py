@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -109,21 +110,58 @@ def merge(root: Path, table: DeltaTable, groups: list[list[LoggedFile]], record:
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = []
     for group in groups:
-        name = f"merged-{uuid.uuid4().hex}.snappy.parquet"
         parts = [pq.ParquetFile(root / f.path).read() for f in group]
         rows = pa.concat_tables(parts, promote_options="default").sort_by(VERSION)
-        pq.write_table(rows, root / name, row_group_size=1 << 16)
         low, high = min(f.low for f in group), max(f.high for f in group)
-        statistics = {
-            "numRecords": rows.num_rows,
-            "minValues": {VERSION: low},
-            "maxValues": {VERSION: high},
-            "nullCount": {VERSION: 0},
-        }
-        size = (root / name).stat().st_size
-        actions.append(AddAction(name, size, {}, now, False, json.dumps(statistics)))
+        actions.append(_written(root, rows, low, high, now))
         actions += [_remove(f, now, data_change=False) for f in group]
     commit_actions(table, actions, record)
+
+
+def rewrite(
+    root: Path,
+    table: DeltaTable,
+    files: Sequence[LoggedFile],
+    kept: Callable[[pa.Table], pa.Table],
+    record: Commit,
+) -> None:
+    """Replace each file by one of the rows of it that are kept, in one commit.
+
+    To Delta's own streams it is no change: nobody is told of the rows that go.
+    """
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = []
+    for file in files:
+        rows = kept(pq.ParquetFile(root / file.path).read())
+        if rows.num_rows:
+            actions.append(_written(root, rows, file.low, file.high, now))
+        actions.append(_remove(file, now, data_change=False))
+    commit_actions(table, actions, record)
+
+
+def _written(root: Path, rows: pa.Table, low: int, high: int, now: int) -> AddAction:
+    """A new file of a changelog's rows, of versions from `low` to `high`."""
+    name = f"merged-{uuid.uuid4().hex}.snappy.parquet"
+    pq.write_table(rows, root / name, row_group_size=1 << 16)
+    statistics = {
+        "numRecords": rows.num_rows,
+        "minValues": {VERSION: low},
+        "maxValues": {VERSION: high},
+        "nullCount": {VERSION: 0},
+    }
+    return AddAction(name, (root / name).stat().st_size, {}, now, False, json.dumps(statistics))
+
+
+def data_files(root: Path) -> list[Path]:
+    """All data files below a Delta table's folder, of whatever version, or of none."""
+    return sorted(p for p in root.rglob("*.parquet") if "_delta_log" not in p.relative_to(root).parts)
+
+
+def unused(root: Path, table: DeltaTable) -> list[Path]:
+    """The data files that the table's version is not made of."""
+    paths = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
+    used = {root / spelling for path in paths for spelling in (path, unquote(path))}
+    return [p for p in data_files(root) if p not in used]
 
 
 def remove(table: DeltaTable, files: list[LoggedFile], record: Commit) -> None:

@@ -72,7 +72,18 @@ class Deletes:
     def keep(self, after: int, through: int) -> None:
         """Write the deletes of versions `(after, through]` to a place where retention leaves them."""
         rows = self._logged((ds.field(VERSION) > after) & (ds.field(VERSION) <= through))
-        newest = self._newest([rows])
+        self._write(self._newest([rows]))
+
+    def keep_keys(self, keys: KeySet) -> None:
+        """As `keep`, of the newest delete of each of these keys: their change rows are about to go."""
+        kept = self._newest([self._kept(None)])
+        self._write({k: s for k, s in self.find(keys).items() if kept.get(k, "") < s})
+
+    def kept(self, keys: KeySet) -> int:
+        """How many of these keys have a tombstone of their own."""
+        return len(keys & self._newest([self._kept(None)]).keys())
+
+    def _write(self, newest: Sequences) -> None:
         if not newest:
             return
         columns = [list(c) for c in zip(*newest, strict=True)] + [list(newest.values())]

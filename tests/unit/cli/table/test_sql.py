@@ -92,6 +92,7 @@ def test_a_failed_statement_is_1(cli: Cli, gateway: Gateway) -> None:
             ["2026-11-20 10:00:00", "headrace resume"],
         ),
         ("ALTER MATERIALIZED TABLE stg.orders RESYNC", ["stg.orders", "inserted"]),
+        ("ALTER MATERIALIZED TABLE stg.orders ERASE KEY (7)", ["change rows", "a tombstone stays"]),
         ("ALTER MATERIALIZED TABLE stg.orders REPLAY DEAD LETTERS", ["0 replayed"]),
         ("ALTER MATERIALIZED TABLE stg.orders REFRESH NEW", ["1 inserted, 0 updated"]),
         ("LOAD SOURCE shop", ["shop: 3 rows"]),
