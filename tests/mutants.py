@@ -72,6 +72,29 @@ MUTANTS = (
         ("tests/spark/test_ingest.py::test_a_tombstone_blocks_after_compaction_and_restart",),
     ),
     Mutant(
+        "erasure: the delete goes with its rows, and nothing blocks what is older",
+        "store/erasure.py",
+        "store.deletes.keep_keys(self._keys)",
+        "pass",
+        ("tests/unit/store/test_erasure.py::test_a_key_goes_with_all_that_tells_of_it",),
+    ),
+    Mutant(
+        "erasure: the log goes on quoting values of what went",
+        "store/snapshot.py",
+        "logs.clean(self.path, needed=since, seconds=0)",
+        "since += 0",
+        ("tests/unit/store/test_erasure.py::test_a_key_goes_with_all_that_tells_of_it",),
+    ),
+    Mutant(
+        "erasure: a reader that stands before the deletion is passed over",
+        "engine/statements/erase.py",
+        "if (at := other.store.commit.upstreams.get(name, 0)) < store.pin.through:",
+        "if (at := 0) > store.pin.through:",
+        (
+            "tests/spark/test_erase.py::test_it_is_refused_where_it_would_not_last_or_somebody_needs_what_goes",
+        ),
+    ),
+    Mutant(
         "accounting: duplicates are not counted",
         "engine/ingest/driver.py",
         "accounting.duplicate += len(change.events) - live",

@@ -207,7 +207,7 @@ def test_of_a_deleted_row_nothing_is_left_in_files_and_topic(shop: Shop) -> None
     shop.wait_caught_up()
     eventually("a snapshot has it", lambda: mark in files(shop, users, "snapshot"))
     with pytest.raises(
-        StatementFailed, match=r"`public.users` still has the row.*Next: DELETE FROM public.u"
+        StatementFailed, match=r"`shop.public.users` still has the row.*Next: DELETE FROM public.u"
     ):
         shop.client.run(erase)
     source(shop, f"UPDATE users SET city = '{mark} am Rhein' WHERE user_id = 900001")

@@ -20,7 +20,6 @@ from deltalake.exceptions import TableNotFoundError
 
 from headrace.errors import TerminalError
 from headrace.store.delta import logs
-from headrace.store.delta.files import vacuum
 
 _PLACE = [
     ("table", pa.string()),
@@ -194,7 +193,8 @@ class DeadLetters:
             gone = {_place(letter) for letter in letters}
             left = [row for row in _read(self.path) if _place(row) not in gone]
             _append(self.path, left, _SCHEMA, mode="overwrite")
-            vacuum(self.path, hours=0, kept=[], record=CommitProperties())
+            table = DeltaTable(str(self.path))
+            table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
             table = DeltaTable(str(self.path))
             table.create_checkpoint()
             logs.clean(self.path, needed=table.version(), seconds=0)  # older entries quote least and largest
