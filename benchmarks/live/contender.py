@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from headrace.errors import TerminalError, did_you_mean
+from headrace.sources.stream.broker import Broker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,13 +35,13 @@ class Source:
 
     Args:
         dsn: the database with the table `orders`.
-        bootstrap: the Kafka broker.
+        broker: the Kafka broker, which wants a login.
         topics: this contender's topics, one a captured table, there and empty at first, one partition each:
             Debezium's events as JSON without schemas, decimals as strings.
     """
 
     dsn: str
-    bootstrap: str
+    broker: Broker
     topics: Sequence[str]
 
 

@@ -31,6 +31,7 @@ from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.registration import create_topics
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.topics import Topics
 
 LARGER = 10
@@ -123,8 +124,8 @@ def _alone(settings: Settings, rows: int) -> float:
     [file] = settings.connectors.glob("*.json")
     connector = of_contender(ConnectorFile.read(file), "debezium")
     [topic] = connector.topics()
-    create_topics(settings.kafka_bootstrap, [topic])
-    topics = Topics.of(settings.kafka_bootstrap)
+    create_topics(Broker.of(settings), [topic])
+    topics = Topics.of(Broker.of(settings))
 
     def missing() -> str | None:
         count = rows - topics.ends([topic])[topic].get(0, 0)

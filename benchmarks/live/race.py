@@ -22,6 +22,7 @@ from headrace.percentile import percentile
 from headrace.services.stack import Stack
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.registration import create_topics
+from headrace.sources.stream.broker import Broker
 
 BATCH, INTERVAL = 20, 0.5
 """Orders of one small update, and seconds in which one is made: 40 changes a second."""
@@ -107,13 +108,13 @@ class Race:
     @property
     def source(self) -> Source:
         settings = self.stack.settings
-        return Source(settings.postgres_dsn(), settings.kafka_bootstrap, self.connector.topics())
+        return Source(settings.postgres_dsn(), Broker.of(settings), self.connector.topics())
 
     @contextmanager
     def running(self, rows: int) -> Iterator[None]:
         """The contender waits for the first event of a new table of so many orders."""
         self.database.create(rows)
-        create_topics(self.stack.settings.kafka_bootstrap, self.connector.topics())
+        create_topics(Broker.of(self.stack.settings), self.connector.topics())
         try:
             self.contender.start(self.source, self.directory)
             yield

@@ -58,7 +58,8 @@ class SparkPeer(Started):
         jars = sorted(self.settings.jars("spark").glob("*.jar"))
         return {
             "dsn": source.dsn,
-            "bootstrap": source.bootstrap,
+            "kafka": source.broker.client(),
+            "spark_kafka": source.broker.spark_options(),
             "topic": source.topics[0],
             "directory": str(directory),
             "conf": {

@@ -25,6 +25,7 @@ from headrace.services.stack import Stack
 from headrace.settings import checkout
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.registration import create_topics
+from headrace.sources.stream.broker import Broker
 
 WATCHED = "dws.user_hour"
 RATE_BAR = 1000.0
@@ -139,7 +140,7 @@ def _theirs(bench: Bench, stack: Stack, extent: Extent, other: Contender) -> Sho
     ran = ShopRun(_source(stack, connector), other, bench.options.seed, bench.tell)
     place = stack.settings.data / "contenders" / other.name
     place.mkdir(parents=True)
-    create_topics(stack.settings.kafka_bootstrap, connector.topics())
+    create_topics(Broker.of(stack.settings), connector.topics())
     try:
         other.start(ran.source, place)
         begun = time.time()
@@ -168,7 +169,7 @@ def _connector(stack: Stack) -> ConnectorFile:
 
 
 def _source(stack: Stack, connector: ConnectorFile) -> Source:
-    return Source(stack.settings.postgres_dsn(), stack.settings.kafka_bootstrap, connector.topics())
+    return Source(stack.settings.postgres_dsn(), Broker.of(stack.settings), connector.topics())
 
 
 def worst(phase: Phase, declared: Mapping[str, float]) -> tuple[str, float]:

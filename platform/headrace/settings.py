@@ -30,6 +30,8 @@ SETTINGS_FILE = "headrace.toml"
 SQLITE = "sqlite:///"
 SOURCE_ROLE = "headrace_source"
 """By which the embedded PostgreSQL is followed. It replicates and reads, and owns nothing."""
+CONNECT_USER = "headrace"
+"""The one user of the embedded Connect worker's REST interface."""
 
 
 def checkout() -> Path | None:
@@ -78,8 +80,26 @@ class Settings(BaseSettings):
     kafka_bootstrap_servers: str | None = Field(
         default=None, description="host:port, … of an external Kafka cluster; None: the embedded broker"
     )
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="how the external Kafka cluster is entered"
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="by which an external cluster's login is proven"
+    )
+    kafka_sasl_username: str | None = Field(default=None, description="the external cluster's user")
+    kafka_sasl_password: str | None = Field(default=None, repr=False, description="that user's password")
+    kafka_ssl_truststore: Path | None = Field(
+        default=None, description="PEM file of the authorities that sign the external brokers' certificates"
+    )
+    kafka_ssl_keystore: Path | None = Field(
+        default=None, description="PEM file of the client's private key (PKCS #8) and certificates"
+    )
+    kafka_ssl_key_password: str | None = Field(
+        default=None, repr=False, description="of the private key in `kafka_ssl_keystore`"
+    )
     connect_url: str | None = Field(
-        default=None, description="an external Kafka Connect's REST address; None: the embedded worker"
+        default=None,
+        description="an external Kafka Connect's REST address, also with a login; None: the embedded worker",
     )
     schema_registry_url: str | None = Field(
         default=None, description="the registry of the schemas of topics in Avro; None: there are none"
@@ -209,6 +229,11 @@ class Settings(BaseSettings):
         "postgres_url",
         "catalog_url",
         "kafka_bootstrap_servers",
+        "kafka_sasl_username",
+        "kafka_sasl_password",
+        "kafka_ssl_truststore",
+        "kafka_ssl_keystore",
+        "kafka_ssl_key_password",
         "connect_url",
         "schema_registry_url",
         "connect_plugins",
@@ -247,17 +272,17 @@ class Settings(BaseSettings):
     @field_validator("connect_url")
     @classmethod
     def _names_a_worker(cls, value: str | None) -> str | None:
-        return _web_address(value, "must read http://host:port, without a login", login=False)
+        return _web_address(value, "must read http://host:port, or http://user:password@host:port")
 
     @field_validator("schema_registry_url")
     @classmethod
     def _names_a_registry(cls, value: str | None) -> str | None:
         form = "must read http://host:port, or with the path of the registry's interface"
-        return _web_address(value, form, login=True)
+        return _web_address(value, form)
 
     @model_validator(mode="after")
     def _resolve_paths(self) -> Settings:
-        for name in ("home", "data", "connect_plugins"):
+        for name in ("home", "data", "connect_plugins", "kafka_ssl_truststore", "kafka_ssl_keystore"):
             if getattr(self, name) is None:
                 continue
             path = self.project / Path(getattr(self, name)).expanduser()
@@ -266,6 +291,27 @@ class Settings(BaseSettings):
             raise ValueError(
                 "the supervisor cannot log to a `data` path with `%`, ` ;`, ` #` or a line break"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _kafka_can_be_entered(self) -> Settings:
+        """Of an external cluster; the embedded broker has a login of its own."""
+        if self.kafka_bootstrap_servers is None:
+            return self
+        protocol = self.kafka_security_protocol
+        if protocol.startswith("SASL_") and not (self.kafka_sasl_username and self.kafka_sasl_password):
+            raise ValueError(
+                f"`kafka_security_protocol={protocol}` needs `kafka_sasl_username` and `kafka_sasl_password`"
+            )
+        if self.kafka_sasl_username and not protocol.startswith("SASL_"):
+            raise ValueError(
+                f"`kafka_sasl_username` is sent to nobody by `kafka_security_protocol={protocol}`: "
+                "SASL_SSL or SASL_PLAINTEXT is"
+            )
+        for name in ("kafka_ssl_truststore", "kafka_ssl_keystore"):
+            file: Path | None = getattr(self, name)
+            if file is not None and not file.is_file():
+                raise ValueError(f"`{name}={file}`: there is no such file")
         return self
 
     @model_validator(mode="after")
@@ -328,6 +374,21 @@ class Settings(BaseSettings):
         return self.state / "postgres.password"
 
     @property
+    def kafka_password(self) -> Path:
+        """That of the embedded broker's one user; a file that only its owner reads."""
+        return self.state / "kafka.password"
+
+    @property
+    def connect_password(self) -> Path:
+        """That of the embedded worker's REST interface, likewise."""
+        return self.state / "connect.password"
+
+    @property
+    def embedded_kafka_password(self) -> str:
+        """What `kafka_password` holds; empty before the first start."""
+        return _held(self.kafka_password)
+
+    @property
     def kafka_bootstrap(self) -> str:
         """The brokers that clients begin with: external ones where they are set, else the embedded one."""
         return self.kafka_bootstrap_servers or f"{LOOPBACK}:{self.kafka_port}"
@@ -339,8 +400,13 @@ class Settings(BaseSettings):
 
     @property
     def connect_rest(self) -> str:
-        """Where Connect's REST interface answers: the external worker where one is set, else the embedded."""
-        return self.connect_url or f"http://{LOOPBACK}:{self.connect_port}"
+        """Where Connect's REST interface answers, with the login that it wants: the external worker's where
+        one is set, else the embedded one's."""
+        if self.connect_url is not None:
+            return self.connect_url
+        password = _held(self.connect_password)
+        login = f"{CONNECT_USER}:{quote(password)}@" if password else ""
+        return f"http://{login}{LOOPBACK}:{self.connect_port}"
 
     @property
     def gateway_url(self) -> str:
@@ -392,7 +458,7 @@ class Settings(BaseSettings):
 
     @property
     def _owner_password(self) -> str:
-        return self.postgres_password.read_text().strip() if self.postgres_password.is_file() else ""
+        return _held(self.postgres_password)
 
     @staticmethod
     def own_source_variables() -> dict[str, str]:
@@ -420,6 +486,11 @@ class Settings(BaseSettings):
         }
 
 
+def _held(file: Path) -> str:
+    """The secret in a file, empty where there is none yet."""
+    return file.read_text().strip() if file.is_file() else ""
+
+
 _REPLICAS = "HEADRACE_SOURCE_REPLICAS"
 """A setting, and no variable of a connector file."""
 
@@ -433,16 +504,12 @@ def _addresses(servers: str) -> list[tuple[str, int | None]]:
     return found
 
 
-def _web_address(value: str | None, form: str, *, login: bool) -> str | None:
-    """The address without a slash at its end. Raises ValueError with `form` where it is none.
-
-    Args:
-        login: whether it may hold one.
-    """
+def _web_address(value: str | None, form: str) -> str | None:
+    """The address without a slash at its end. Raises ValueError with `form` where it is none."""
     if value is None:
         return None
     url = urlsplit(value)
-    if url.scheme not in ("http", "https") or not url.hostname or (url.username and not login):
+    if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError(form)
     return value.rstrip("/")
 
@@ -462,7 +529,7 @@ def _explain(error: ValidationError, project: Path) -> str:
             lines.append(f"unknown setting `{name}`; {did_you_mean(name, Settings.model_fields)}")
             continue
         # A URL may hold a password.
-        value = "…" if name.endswith("_url") else problem["input"]
+        value = "…" if name.endswith(("_url", "_password")) else problem["input"]
         where = f"`{name}={value}`: " if name else ""
         lines.append(where + problem["msg"].removeprefix("Value error, "))
     shown = "\n  ".join(lines)

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from headrace.settings import Settings
+from headrace.sources.stream.broker import Broker
+
 T = TypeVar("T")
 STILL_SECONDS = 180.0
 
@@ -41,8 +44,22 @@ class Services:
     """A source, a broker and a Connect worker. Connector files name the source by placeholders."""
 
     dsn: str
-    bootstrap: str
+    broker: Broker
     connect_url: str
+
+
+def services_of(settings: Settings) -> dict[str, Any]:
+    """Settings of another stack that uses this one's services, as services of its own."""
+    security = Broker.of(settings).security
+    return {
+        "postgres_url": settings.postgres_dsn(),
+        "kafka_bootstrap_servers": settings.kafka_bootstrap,
+        "kafka_security_protocol": security.protocol,
+        "kafka_sasl_mechanism": security.mechanism,
+        "kafka_sasl_username": security.username,
+        "kafka_sasl_password": security.password,
+        "connect_url": settings.connect_rest,
+    }
 
 
 @dataclass(frozen=True)
@@ -59,9 +76,9 @@ class Event:
 
 
 @contextmanager
-def reader(bootstrap: str, topic: str) -> Iterator[Callable[[], list[Event]]]:
+def reader(broker: Broker, topic: str) -> Iterator[Callable[[], list[Event]]]:
     """A function that answers every event of the topic's one partition so far."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "chain-tests", "log_level": 0})
+    consumer = Consumer({**broker.client(), "group.id": "chain-tests"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     events: list[Event] = []
 

@@ -15,7 +15,7 @@ from running_shop import Shop
 
 from headrace.sources.database import database
 from headrace.sources.dsn import source_dsn
-from headrace.sources.stream.formats import Broker
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.messages import read_once
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import load_connector
@@ -48,7 +48,7 @@ def _of_table(shop: Shop, name: str) -> list[dict[str, Any]]:
     dsn = source_dsn(connector, shop.settings.source_environment())
     schema = database(dsn).describe([table], lambda t: connector.message_key(t.schema, t.table))[table]
     rows = shop.client.query(f"SELECT * FROM stg.{name}").to_pylist()
-    topics = Topics.of(shop.settings.kafka_bootstrap)
+    topics = Topics.of(Broker.of(shop.settings))
     try:
         bounds = topics.bounds([table.topic])
     finally:

@@ -32,6 +32,7 @@ from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import SOURCE_ROLE, Settings
 from headrace.sources.postgres.access.role import look, role_sql
+from headrace.sources.stream.broker import Broker
 from headrace.spec import Project, load_project
 from headrace.spec.connector import load_connector
 from headrace.store.delta.retained import Retained
@@ -280,9 +281,9 @@ def copy_project(project: Path, layers: str = "*", without: Sequence[str] = ()) 
         file.write_text(file.read_text().replace(minute, "FRESHNESS = INTERVAL '24' SECOND"))
 
 
-def create_topics(bootstrap: str, partitions: int) -> None:
+def create_topics(broker: Broker, partitions: int) -> None:
     """The topics of the shop's tables, before headrace and Debezium would make them."""
-    client = AdminClient({"bootstrap.servers": bootstrap})  # ends its requests when nobody has it any more
+    client = AdminClient(broker.client())  # ends its requests when nobody has it any more
     topics = [NewTopic(f"shop.public.{table}", partitions, 1) for table in TABLES]
     for created in client.create_topics(topics).values():
         created.result(timeout=30)
@@ -333,7 +334,7 @@ def own_shop(
             stack.up(only=["connect"])
             create_shop(scratch.postgres_dsn(), seed=seed, orders=300, users=60, products=25, words=100)
             if partitions > 1:
-                create_topics(scratch.kafka_bootstrap, partitions)
+                create_topics(Broker.of(scratch), partitions)
             stack.up(only=["warehouse"])
             stack.register_connectors()
             with GatewayClient(scratch) as client:

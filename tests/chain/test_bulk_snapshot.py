@@ -11,7 +11,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chain_support import eventually, reader
+from chain_support import eventually, reader, services_of
 from deltalake import DeltaTable
 from running_shop import ROOT, Shop, copy_project
 
@@ -26,6 +26,7 @@ from headrace.sources.postgres.bulk.record import load_record
 from headrace.sources.postgres.bulk.staging import stage
 from headrace.sources.postgres.position import position
 from headrace.sources.postgres.tables import describe
+from headrace.sources.stream.broker import Broker
 from headrace.spec import load_project
 from headrace.spec.connector import load_connector
 from headrace.spec.model import SourceTable
@@ -52,9 +53,7 @@ def new_shop(project: Path, services: Settings) -> Iterator[Shop]:
         project,
         snapshot="bulk",
         driver_memory="1g",
-        postgres_url=services.postgres_dsn(),
-        kafka_bootstrap_servers=services.kafka_bootstrap,
-        connect_url=services.connect_rest,
+        **services_of(services),
     ) as settings:
         stack = Stack(settings)
         try:
@@ -166,7 +165,7 @@ def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(
         assert any("loaded " in text and "rows of `shop`" in text for text in told)
         # The two tables that were committed before the kill got the difference.
         assert sorted(versions_loaded(shop).values()) == [1, 1, 1, 2, 2]
-        with reader(shop.settings.kafka_bootstrap, "shop.public.orders") as read:
+        with reader(Broker.of(shop.settings), "shop.public.orders") as read:
             events = eventually("events", lambda: len(e := read()) > 20 and e)
         assert {event.op for event in events} - {None} <= {"c", "u", "d"}
         config = httpx.get(f"{shop.settings.connect_rest}/connectors/shop/config", trust_env=False).json()

@@ -19,7 +19,7 @@ from headrace.engine.ingest.boundary import Boundaries
 from headrace.errors import TransientError
 from headrace.services.stack import Stack
 from headrace.sources.stream import messages as module
-from headrace.sources.stream.formats import Broker
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.messages import Messages
 from headrace.sources.stream.topics import Topics
 from headrace.sources.stream.transactions import Last
@@ -27,19 +27,19 @@ from headrace.store.record.frontier import Offsets
 
 
 @pytest.fixture
-def bootstrap(stack: Stack) -> str:
-    return stack.settings.kafka_bootstrap
+def broker(stack: Stack) -> Broker:
+    return Broker.of(stack.settings)
 
 
 @pytest.fixture
-def topics(bootstrap: str) -> Iterator[Topics]:
-    with closing(Topics.of(bootstrap)) as found:
+def topics(broker: Broker) -> Iterator[Topics]:
+    with closing(Topics.of(broker)) as found:
         yield found
 
 
 @pytest.fixture
-def consumer(bootstrap: str) -> Iterator[Messages]:
-    with closing(Messages(Broker(bootstrap))) as found:
+def consumer(broker: Broker) -> Iterator[Messages]:
+    with closing(Messages(broker)) as found:
         yield found
 
 
@@ -53,13 +53,13 @@ def names(topics: Topics) -> list[str]:
 
 
 def send(
-    bootstrap: str, topic: str, values: list[bytes | None], *, commit: bool | None = None, at: int = 0
+    broker: Broker, topic: str, values: list[bytes | None], *, commit: bool | None = None, at: int = 0
 ) -> None:
     """Args:
     commit: in a transaction, which ends so; each leaves an offset without a message.
     at: when they are said to be sent, milliseconds since 1970; 0: now.
     """
-    config: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
+    config = broker.client()
     if commit is not None:
         config["transactional.id"] = uuid.uuid4().hex
     producer = Producer(config)
@@ -79,13 +79,13 @@ def values(consumer: Messages, start: Offsets, end: Offsets) -> list[bytes | Non
 
 
 def test_consecutive_ranges_give_each_message_once(
-    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+    broker: Broker, topics: Topics, names: list[str], consumer: Messages
 ) -> None:
     seen: list[bytes | None] = []
     cut = topics.ends(names)
     sent = [f"{i}".encode() for i in range(40)]
     for first in range(0, 40, 10):
-        send(bootstrap, names[0], list(sent[first : first + 10]))
+        send(broker, names[0], list(sent[first : first + 10]))
         end = topics.ends(names)
         middle = {names[0]: {0: end[names[0]][0] - 3}, names[1]: end[names[1]]}
         seen += values(consumer, cut, middle)  # what the client has read beyond is kept
@@ -96,9 +96,9 @@ def test_consecutive_ranges_give_each_message_once(
 
 
 def test_a_range_may_be_read_again_and_others_left_out(
-    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+    broker: Broker, topics: Topics, names: list[str], consumer: Messages
 ) -> None:
-    send(bootstrap, names[0], [b"a", b"b", None, b"d"])
+    send(broker, names[0], [b"a", b"b", None, b"d"])
     end = topics.ends(names)
     whole = consumer.read({}, end)
     assert whole.column("value").to_pylist() == [b"a", b"b", None, b"d"]
@@ -111,13 +111,13 @@ def test_a_range_may_be_read_again_and_others_left_out(
 
 
 def test_offsets_without_a_message_end_a_range_too(
-    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+    broker: Broker, topics: Topics, names: list[str], consumer: Messages
 ) -> None:
     """A transaction's marker is the last offset; what it aborted is there all the same, as for Spark."""
     cut: Offsets = {}
     seen: list[bytes | None] = []
     for value, commit, after in ((b"in", True, 2), (b"aborted", False, 4), (b"again", True, 6)):
-        send(bootstrap, names[0], [value], commit=commit)
+        send(broker, names[0], [value], commit=commit)
         eventually("the transaction's marker", lambda after=after: topics.ends(names)[names[0]][0] == after)
         end = topics.ends(names)
         seen += values(consumer, cut, end)
@@ -126,10 +126,10 @@ def test_offsets_without_a_message_end_a_range_too(
 
 
 def test_messages_that_come_while_it_waits_belong_to_the_next_range(
-    bootstrap: str, topics: Topics, names: list[str], consumer: Messages
+    broker: Broker, topics: Topics, names: list[str], consumer: Messages
 ) -> None:
     sent = [f"{i}".encode() for i in range(2000)]
-    writer = threading.Thread(target=send, args=(bootstrap, names[1], list(sent)))
+    writer = threading.Thread(target=send, args=(broker, names[1], list(sent)))
     writer.start()
     cut: Offsets = {}
     seen: list[bytes | None] = []
@@ -155,10 +155,10 @@ def test_a_range_that_kafka_does_not_hold_is_said(names: list[str], consumer: Me
         consumer.read({names[0]: {0: 90}}, {names[0]: {0: 100}})
 
 
-def test_where_a_topic_is_at_a_moment(bootstrap: str, topics: Topics, names: list[str]) -> None:
+def test_where_a_topic_is_at_a_moment(broker: Broker, topics: Topics, names: list[str]) -> None:
     """To the message, in every topic that is asked about; at its end, where all are older."""
-    send(bootstrap, names[0], [b"a", b"b"], at=1_000)
-    send(bootstrap, names[0], [b"c"], at=2_000)
+    send(broker, names[0], [b"a", b"b"], at=1_000)
+    send(broker, names[0], [b"c"], at=2_000)
     bounds = topics.bounds(names)
     offsets = {moment: topics.since(bounds, moment) for moment in (-5, 1_000, 1_001, 2_001)}
     assert {moment: found[names[0]] for moment, found in offsets.items()} == {
@@ -169,7 +169,7 @@ def test_where_a_topic_is_at_a_moment(bootstrap: str, topics: Topics, names: lis
 
 
 def test_where_transactions_lie_is_found_by_a_few_reads(
-    bootstrap: str, topics: Topics, names: list[str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topics: Topics, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Transactions of 7 events, some with a tombstone behind them, and messages that are no events."""
     sent: list[bytes | None] = []
@@ -177,12 +177,12 @@ def test_where_transactions_lie_is_found_by_a_few_reads(
         about = {"id": f"{number // 7}:{number}", "data_collection_order": 1 + number % 7}
         event = {"op": "u", "source": {"ts_ms": number}, "transaction": about}
         sent += [json.dumps(event).encode(), *([None] * (number % 5 == 0)), *([b"{"] * (number % 100 == 0))]
-    send(bootstrap, names[0], sent)
+    send(broker, names[0], sent)
     end = topics.ends(names)[names[0]][0]
     reads: list[int] = []
     read = Messages.read
     monkeypatch.setattr(Messages, "read", lambda *args: reads.append(1) or read(*args))
-    with closing(Boundaries(Broker(bootstrap))) as found:
+    with closing(Boundaries(broker)) as found:
         assert found.last(names[0], 0, end) == Last("428", 4, 2999)
         assert found.last(names[0], end, end) is None
         assert found.first(names[0], 1, end) == Last("0", 2, 1)  # after a message that is no event
@@ -199,11 +199,11 @@ def test_a_topic_that_was_made_anew_is_read_by_the_same_client(
     stack: Stack, topics: Topics, names: list[str], consumer: Messages
 ) -> None:
     """Its leaders are counted from 0 again: to a client that saw more, what it hears of it is old."""
-    bootstrap, anew = stack.settings.kafka_bootstrap, names[0]
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    broker, anew = Broker.of(stack.settings), names[0]
+    admin = AdminClient(broker.client())
 
     def read(content: list[bytes | None]) -> None:
-        send(bootstrap, anew, content)
+        send(broker, anew, content)
         assert values(consumer, {anew: {0: 0}}, topics.ends([anew])) == content
 
     def empty() -> bool:
@@ -211,9 +211,9 @@ def test_a_topic_that_was_made_anew_is_read_by_the_same_client(
         return topics.ends([anew]) == {anew: {0: 0}}
 
     read([b"a", b"b", b"c"])
-    broker = stack.supervisor.process("kafka").pid
-    assert broker is not None
-    os.kill(broker, signal.SIGKILL)
+    pid = stack.supervisor.process("kafka").pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
     eventually("the broker is back", lambda: topics.ends([anew]) == {anew: {0: 3}})
     assert values(consumer, {}, {anew: {0: 3}}) == [b"a", b"b", b"c"]
     admin.delete_topics([anew])[anew].result(timeout=30)
@@ -222,7 +222,7 @@ def test_a_topic_that_was_made_anew_is_read_by_the_same_client(
 
 
 def test_a_client_that_hears_nothing_is_replaced(
-    bootstrap: str, topics: Topics, names: list[str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topics: Topics, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one topic, while others go on."""
     other: list[Message] = []
@@ -241,8 +241,8 @@ def test_a_client_that_hears_nothing_is_replaced(
     monkeypatch.setattr(module, "Consumer", lambda config: next(kinds)(config))
     monkeypatch.setattr(module, "CHECK_EVERY", 0.05)
     monkeypatch.setattr(module, "DEAF_AFTER", 0.1)
-    send(bootstrap, names[0], [b"a", b"b"])
-    send(bootstrap, names[1], [f"{n}".encode() for n in range(40)])
-    with closing(Messages(Broker(bootstrap))) as consumer:
+    send(broker, names[0], [b"a", b"b"])
+    send(broker, names[1], [f"{n}".encode() for n in range(40)])
+    with closing(Messages(broker)) as consumer:
         found = values(consumer, {}, topics.ends(names))
     assert sorted(found) == sorted([b"a", b"b", *(f"{n}".encode() for n in range(40))]) and other

@@ -14,6 +14,7 @@ from headrace.results import ApplyResult, ParityResult, ResyncResult
 from headrace.settings import SOURCE_ROLE
 from headrace.sources.connect import ConnectClient
 from headrace.sources.postgres.bulk.slot import drop_slot
+from headrace.sources.stream.broker import Broker
 from headrace.spec import load_project
 
 WORDS, READERS = "stg.page_words", ("dwd.partition_word_count", "dws.partition_word_count")
@@ -56,7 +57,7 @@ def test_a_table_is_truncated_and_filled_anew_in_one_transaction(shop: Shop) -> 
 @pytest.mark.long
 def test_after_a_deleted_topic_a_resync_leads_back(shop: Shop) -> None:
     shop.wait_caught_up()
-    admin = AdminClient({"bootstrap.servers": shop.settings.kafka_bootstrap, "log_level": 0})
+    admin = AdminClient(Broker.of(shop.settings).client())
     resync = f"ALTER MATERIALIZED TABLE {WORDS} RESYNC"
     with kept(shop) as source, shop.load(seed=71) as load:
         shop.client.run(f"ALTER MATERIALIZED TABLE {WORDS} SUSPEND")
@@ -173,7 +174,7 @@ def test_a_value_that_was_not_sent_is_read_from_the_source(shop: Shop) -> None:
 @pytest.mark.long
 def test_a_proof_goes_on_after_kafka_has_removed_what_was_read(shop: Shop) -> None:
     shop.wait_caught_up()
-    admin = AdminClient({"bootstrap.servers": shop.settings.kafka_bootstrap, "log_level": 0})
+    admin = AdminClient(Broker.of(shop.settings).client())
     at = shop.status()[WORDS]
     [offset] = at.frontier[TOPIC].values()
     place = TopicPartition(TOPIC, 0, offset)

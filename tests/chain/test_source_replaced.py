@@ -14,6 +14,7 @@ from running_shop import Shop, kept, own_shop
 
 from headrace.services.programs.postgres import data_directory
 from headrace.sources.connect import ConnectClient
+from headrace.sources.stream.broker import Broker
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def stg_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def test_after_connect_has_lost_its_topics_the_source_is_read_again(stg_alone: Shop) -> None:
     """The connector reads its source anew and streams from there, past what was deleted meanwhile."""
     shop = stg_alone
-    admin = AdminClient({"bootstrap.servers": shop.settings.kafka_bootstrap, "log_level": 0})
+    admin = AdminClient(Broker.of(shop.settings).client())
     own = [t for t in admin.list_topics(timeout=30).topics if t.startswith(shop.settings.connect_group)]
     assert len(own) == 3
     with kept(shop) as source:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import psutil
 import psycopg
 import pytest
-from chain_support import Event, Services, eventually, reader
+from chain_support import Event, Services, eventually, reader, services_of
 
 from headrace.errors import TerminalError
 from headrace.java import find_java
@@ -23,6 +23,7 @@ from headrace.services.stack import Stack
 from headrace.settings import Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.registration import create_topics
+from headrace.sources.stream.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = ConnectorFile.read(ROOT / "deploy" / "connectors" / "shop.json")
@@ -43,7 +44,7 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     if request.param == "native":
         stack: Stack = request.getfixturevalue("stack")
         settings = stack.settings
-        yield Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_rest)
+        yield Services(settings.postgres_dsn(), Broker.of(settings), settings.connect_rest)
         return
     if reason := engine_missing():
         pytest.skip(reason)
@@ -52,7 +53,7 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     wanted = ["postgres", "kafka", "connect"]
     with DockerCompose(ROOT / "deploy", compose_file_name="compose.yml", services=wanted, wait=True):
         dsn = "postgresql://headrace:headrace@127.0.0.1:25432/shop"
-        yield Services(dsn, "127.0.0.1:29092", "http://127.0.0.1:28083")
+        yield Services(dsn, Broker("127.0.0.1:29092"), "http://127.0.0.1:28083")
 
 
 @pytest.fixture
@@ -111,12 +112,12 @@ def test_the_id_of_a_kafka_cluster_may_begin_with_a_dash(
 
 
 def test_snapshot_and_changes_reach_the_topic(services: Services, connector: ConnectorFile) -> None:
-    create_topics(services.bootstrap, connector.topics())
+    create_topics(services.broker, connector.topics())
     with ConnectClient(services.connect_url) as client:
         client.wait_ready()
         client.put_connector(connector)
         client.wait_running(connector.name)
-    with reader(services.bootstrap, "probe.public.readings") as events:
+    with reader(services.broker, "probe.public.readings") as events:
         # Connect may start a task again while it settles, and its snapshot is read from the beginning: what
         # was changed before it never comes as an event.
         snapshot = eventually(
@@ -152,18 +153,18 @@ def test_snapshot_and_changes_reach_the_topic(services: Services, connector: Con
 @pytest.mark.parametrize("killed", ["kafka", "connect", "postgres"])
 def test_a_killed_service_comes_back_with_its_state(stack_to_kill: Stack, killed: str) -> None:
     stack, settings = stack_to_kill, stack_to_kill.settings
-    services = Services(settings.postgres_dsn(), settings.kafka_bootstrap, settings.connect_rest)
+    services = Services(settings.postgres_dsn(), Broker.of(settings), settings.connect_rest)
     with psycopg.connect(services.dsn) as connection:
         if connection.execute("SELECT to_regclass('kept')").fetchone() == (None,):
             connection.execute("CREATE TABLE kept (id serial PRIMARY KEY, killed text)")
             connection.execute("CREATE PUBLICATION kept FOR TABLE kept")
     own = {"topic.prefix": "kept", "table.include.list": "public.kept", "slot.name": "kept"}
     file = replace(SHOP, name="kept", config=SHOP.config | own | {"publication.name": "kept"})
-    create_topics(services.bootstrap, file.topics())
+    create_topics(services.broker, file.topics())
     with ConnectClient(services.connect_url) as client:
         client.put_connector(file)
         client.wait_running(file.name)
-    with reader(services.bootstrap, "kept.public.kept") as events:
+    with reader(services.broker, "kept.public.kept") as events:
         insert(services, killed, "before")
         eventually("the row of before", lambda: (killed, "before") in rows(events()))
         pid = pid_of(stack, killed)
@@ -205,12 +206,7 @@ def test_another_stack_on_the_same_ports_is_refused(stack: Stack, tmp_path: Path
 def test_services_of_ones_own_are_used_and_none_is_started(stack: Stack, tmp_path: Path) -> None:
     services = stack.settings
     (tmp_path / "deploy" / "connectors").mkdir(parents=True)
-    own = {
-        "postgres_url": services.postgres_dsn(),
-        "kafka_bootstrap_servers": services.kafka_bootstrap,
-        "connect_url": services.connect_rest,
-    }
-    with scratch_settings(tmp_path, **own) as settings:
+    with scratch_settings(tmp_path, **services_of(services)) as settings:
         other = Stack(settings)
         try:
             statuses = {status.name: status for status in other.up(only=["connect"])}

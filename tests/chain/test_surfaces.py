@@ -8,21 +8,30 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import psutil
 import psycopg
 import pytest
 from chain_support import eventually
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from psycopg import conninfo
 from running_shop import Shop
 
 from headrace.cases.model import cases_of
 from headrace.results import ConstraintResult
-from headrace.services import processes
+from headrace.services import health, processes
+from headrace.services.programs import kafka
 from headrace.settings import SOURCE_ROLE
+from headrace.sources.connect import ConnectClient
 from headrace.sources.postgres.access import preflight
+from headrace.sources.stream.broker import Broker
+from headrace.sources.stream.topics import Topics
 from headrace.spec import load_project
 
 HOURS = "dws.gmv_hour"
@@ -290,11 +299,66 @@ def test_every_listener_is_on_loopback(shop: Shop) -> None:
     assert own <= {port for _, _, port in found}
 
 
+def test_a_stranger_is_let_in_neither_by_kafka_nor_by_connect(shop: Shop) -> None:
+    """Without a login and with a wrong one, at the controller's own listener, too."""
+    settings, broker = shop.settings, Broker.of(shop.settings)
+    guessed = replace(broker, security=replace(broker.security, password="guessed"))
+    strangers = [Broker(broker.bootstrap), guessed]
+    strangers += [replace(b, bootstrap=f"127.0.0.1:{settings.kafka_controller_port}") for b in strangers]
+    for stranger in strangers:
+        said: list[KafkaError] = []
+        listening: dict[str, Any] = {"error_cb": said.append, "group.id": "stranger"}
+        consumer = Consumer(stranger.client() | listening)
+        try:
+            with pytest.raises(KafkaException):
+                consumer.list_topics(timeout=1.5)
+            consumer.assign([TopicPartition("shop.public.users", 0, 0)])
+            assert consumer.poll(0.5) is None
+        finally:
+            consumer.close()
+        refused = KafkaError._AUTHENTICATION in {error.code() for error in said}
+        assert refused == (stranger.security.password == "guessed")
+    with closing(Topics.of(broker)) as topics:
+        assert topics.ends(["shop.public.users"])["shop.public.users"][0] > 0
+
+    address = urlsplit(settings.connect_rest)
+    connect = f"http://{address.hostname}:{address.port}"
+    copied = {"name": "copied", "config": shop.project.connectors["shop"].config}
+    for login in (None, ("headrace", "guessed")):
+        with httpx.Client(base_url=connect, auth=login, trust_env=False) as client:
+            paths = ("/", "/health", "/connectors", "/connectors/shop/config")
+            answers = [client.get(path) for path in paths]
+            answers += [client.post("/connectors", json=copied), client.delete("/connectors/shop")]
+        assert {answer.status_code for answer in answers} == {401}
+        assert not any("database.hostname" in answer.text for answer in answers)
+    with ConnectClient(settings.connect_rest) as own:
+        assert "shop" in own.names() and "copied" not in own.names()
+
+
+def test_another_password_than_the_brokers_is_told_with_what_mends_it(shop: Shop, tmp_path: Path) -> None:
+    """As where somebody has removed the files: what runs knows the old ones."""
+    other = shop.settings.model_copy(update={"data": tmp_path})
+    kafka.ensure_passwords(other)
+    for service in ("kafka", "connect"):
+        with pytest.raises(health.Unhealthy, match="`headrace up`") as error:
+            health.check(other, service)
+        assert not [file for file in other.state.iterdir() if file.read_text().strip() in str(error.value)]
+    external = {
+        "kafka_bootstrap_servers": other.kafka_bootstrap,
+        "kafka_security_protocol": "SASL_PLAINTEXT",
+        "kafka_sasl_mechanism": "PLAIN",
+        "kafka_sasl_username": "ann",
+        "kafka_sasl_password": "guessed",
+    }
+    with pytest.raises(health.Unhealthy, match="set `kafka_sasl_username` and `kafka_sasl_password`"):
+        health.check(other.model_copy(update=external), "kafka")
+
+
 def test_no_secret_is_where_it_does_not_belong(shop: Shop) -> None:
     """Neither in logs, tables and topics, nor in what Connect answers, nor on a command line."""
     settings = shop.settings
     files = (settings.gateway_token, settings.gateway_read_token, settings.spark_connect_token)
-    files = (*files, settings.postgres_password)
+    files = (*files, settings.postgres_password, settings.kafka_password, settings.connect_password)
     secrets = {settings.source_password, *(file.read_text().strip() for file in files)}
     assert all(len(secret) > 8 for secret in secrets)
 
@@ -317,6 +381,7 @@ def test_no_secret_is_where_it_does_not_belong(shop: Shop) -> None:
         if file.is_file() and any(secret.encode() in content(file) for secret in secrets)
     ]
     answers = httpx.get(f"{settings.connect_rest}/connectors?expand=info&expand=status").text
+    assert "database.hostname" in answers
     leaks += ["Connect's REST" for secret in secrets if secret in answers]
     for process in psutil.process_iter(["cmdline"]):
         leaks += [str(process) for part in process.info["cmdline"] or () if any(s in part for s in secrets)]

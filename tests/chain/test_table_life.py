@@ -15,7 +15,7 @@ from running_shop import Shop, check_changelog
 from headrace.gateway.client import StatementFailed
 from headrace.gateway.errors import StatementRefused
 from headrace.results import ApplyResult, EraseResult, ImmutableResult, ParityResult, Statement
-from headrace.sources.stream.formats import Broker
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.messages import read_once
 from headrace.sources.stream.topics import Topics
 from headrace.spec import load_project

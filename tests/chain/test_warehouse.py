@@ -22,6 +22,7 @@ from headrace.gateway.client import GatewayClient, StatementRefused
 from headrace.results import DeadLettersResult, RefreshResult, TableStatus
 from headrace.services import processes
 from headrace.services.scratch import free_ports
+from headrace.sources.stream.broker import Broker
 from headrace.store.record.commits import history
 from headrace.store.schema import BACKFILL, KIND, ORIGIN, VERSION
 
@@ -215,7 +216,7 @@ def by_batch(
 
 def test_a_message_that_is_not_json_is_put_aside_and_the_stream_goes_on(shop: Shop) -> None:
     delivered: list[tuple[int, int]] = []
-    producer = Producer({"bootstrap.servers": shop.settings.kafka_bootstrap})
+    producer = Producer(Broker.of(shop.settings).client())
     producer.produce(
         "shop.public.orders",
         key=b'{"order_id": 1}',

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.errors import TerminalError
 from headrace.settings import Settings
+from headrace.tokens import ensure_token
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +92,9 @@ def test_unknown_setting_names_the_known_one(tmp_path: Path) -> None:
         ('source_replicas = "replica:5432"', "must read source=host:port"),
         ('source_replicas = "shop=replica"', "must read source=host:port"),
         ('connect_url = "connect:8083"', "must read http://host:port"),
-        ('connect_url = "http://u:secret@h:8083"', "without a login"),
+        ('connect_url = "ftp://u:secret@h:8083"', "must read http://host:port"),
+        ('kafka_sasl_password = ["secret"]', "`kafka_sasl_password=…`"),
+        ('kafka_security_protocol = "TLS"', "`kafka_security_protocol=TLS`"),
         ('connect_group = "a b"', "`connect_group=a b`"),
         ('data = "50%"', "cannot log to a `data` path with `%`"),
         ("compaction_interval_seconds = 0", "`compaction_interval_seconds=0`"),
@@ -141,17 +144,50 @@ def test_the_embedded_server_is_followed_by_a_role_that_is_not_its_owner(tmp_pat
 
 def test_external_brokers_and_an_external_worker_are_used_as_given(tmp_path: Path) -> None:
     (tmp_path / "headrace.toml").write_text(
-        'kafka_bootstrap_servers = "k1.example:9092, [::1]:9093"\nconnect_url = "http://connect.example:8083/"\n'
+        'kafka_bootstrap_servers = "k1.example:9092, [::1]:9093"\nconnect_url = "http://u:p@connect.example:8083/"\n'
     )
     settings = Settings.load(tmp_path)
     assert settings.kafka_bootstrap == "k1.example:9092, [::1]:9093"
     assert settings.kafka_addresses == [("k1.example", 9092), ("::1", 9093)]
-    assert settings.connect_rest == "http://connect.example:8083"
+    assert settings.connect_rest == "http://u:p@connect.example:8083"
     assert not {"kafka_port", "kafka_controller_port", "connect_port"} & settings.ports.keys()
     embedded = Settings(project=tmp_path, kafka_bootstrap_servers=None, connect_url=None)
     assert embedded.kafka_bootstrap == "127.0.0.1:29092"
     assert embedded.connect_rest == "http://127.0.0.1:28083"
     assert {"kafka_port", "kafka_controller_port", "connect_port"} <= embedded.ports.keys()
+
+
+CLUSTER = 'kafka_bootstrap_servers = "k:9092"\n'
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ('kafka_security_protocol = "SASL_SSL"', "needs `kafka_sasl_username` and `kafka_sasl_password`"),
+        ('kafka_sasl_username = "ann"', "is sent to nobody by `kafka_security_protocol=PLAINTEXT`"),
+        ('kafka_ssl_truststore = "ca.pem"', "ca.pem`: there is no such file"),
+    ],
+)
+def test_a_cluster_that_cannot_be_entered_is_told_before_it_is_asked(
+    tmp_path: Path, toml: str, said: str
+) -> None:
+    (tmp_path / "headrace.toml").write_text(CLUSTER + toml)
+    assert said in refusal(tmp_path)
+
+
+def test_no_password_is_shown_with_the_settings(tmp_path: Path) -> None:
+    login = 'kafka_security_protocol = "SASL_SSL"\nkafka_sasl_username = "ann"\n'
+    (tmp_path / "headrace.toml").write_text(f'{CLUSTER}{login}kafka_sasl_password = "secret"\n')
+    settings = Settings.load(tmp_path)
+    assert settings.kafka_sasl_password == "secret" and "secret" not in repr(settings)
+
+
+def test_the_embedded_worker_is_asked_with_its_login(tmp_path: Path) -> None:
+    settings = Settings.load(tmp_path)
+    ensure_token(settings.connect_password)
+    url = urlsplit(settings.connect_rest)
+    assert (url.username, url.password) == ("headrace", settings.connect_password.read_text().strip())
+    assert (url.hostname, url.port) == ("127.0.0.1", settings.connect_port)
 
 
 def test_importing_settings_is_light() -> None:

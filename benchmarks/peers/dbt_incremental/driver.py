@@ -100,11 +100,9 @@ WHEN NOT MATCHED THEN INSERT (user_id, logdate, cnt, amt) VALUES (s.user_id, s.l
 """A group that has no row any more is in no result of its query: it is looked for among those there were."""
 
 
-def read(spark: SparkSession, bootstrap: str, topic: str, first: int, end: int) -> None:
+def read(spark: SparkSession, kafka: dict[str, str], topic: str, first: int, end: int) -> None:
     """The last event of each key among these offsets, as the view `events`."""
-    reader = (
-        spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    )
+    reader = spark.read.format("kafka").options(**kafka).option("subscribe", topic)
     reader = reader.option("startingOffsets", json.dumps({topic: {"0": first}}))
     messages = reader.option("endingOffsets", json.dumps({topic: {"0": end}})).load()
     events = messages.where("value IS NOT NULL").selectExpr(
@@ -148,7 +146,7 @@ def main() -> None:
         create = f"CREATE TABLE delta.`{places[table]}` ({columns}) USING delta"
         spark.sql(f"{create} TBLPROPERTIES ({PROPERTIES})")
 
-    consumer = Consumer({"bootstrap.servers": configuration["bootstrap"], "group.id": "dbt_incremental"})
+    consumer = Consumer({**configuration["kafka"], "group.id": "dbt_incremental"})
     topic = TopicPartition(configuration["topic"], 0)
     done = run = 0
     (directory / "ready").touch()
@@ -158,7 +156,7 @@ def main() -> None:
             time.sleep(0.1)
             continue
         run += 1
-        read(spark, configuration["bootstrap"], configuration["topic"], done, end)
+        read(spark, configuration["spark_kafka"], configuration["topic"], done, end)
         run_models(spark, places, run)
         done = end
 

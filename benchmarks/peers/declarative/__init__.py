@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -47,9 +48,13 @@ class Declarative:
             "name": "orders",
             "storage": (directory / "storage").as_uri(),
             "libraries": [{"glob": {"include": "pipeline.py"}}],
-            "configuration": {"peer.bootstrap": source.bootstrap, "peer.topic": source.topics[0]},
+            "configuration": {
+                "peer.kafka": json.dumps(source.broker.spark_options()),
+                "peer.topic": source.topics[0],
+            },
         }
         file = directory / "spark-pipeline.yml"
+        file.touch(mode=0o600)
         file.write_text(yaml.safe_dump(specification))
         (directory / "conf").mkdir()
         (directory / "conf" / "spark-defaults.conf").write_text(self._defaults(directory))

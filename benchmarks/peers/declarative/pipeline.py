@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,7 +21,7 @@ spark = SparkSession.active()
 @dp.temporary_view
 def order_events() -> DataFrame:
     topic = spark.readStream.format("kafka").option("startingOffsets", "earliest")
-    topic = topic.option("kafka.bootstrap.servers", spark.conf.get("peer.bootstrap"))
+    topic = topic.options(**json.loads(spark.conf.get("peer.kafka") or "{}"))
     events = topic.option("subscribe", spark.conf.get("peer.topic")).load().where("value IS NOT NULL")
     parsed = events.selectExpr(f"from_json(CAST(value AS string), '{EVENT}') AS e", "offset")
     return parsed.selectExpr(

@@ -98,7 +98,7 @@ class FlinkPaimon(Started):
         text = Template((FOLDER / script.file).read_text()).substitute(
             {topic.rpartition(".")[2]: topic for topic in source.topics},
             warehouse=warehouse.as_uri(),
-            kafka=_options(KAFKA_OPTIONS | {"properties.bootstrap.servers": source.bootstrap}),
+            kafka=_options(KAFKA_OPTIONS | _client(source)),
             table=_options({**TABLE_OPTIONS, **script.options}),
             read=f"/*+ OPTIONS({_options(READ_OPTIONS)}) */",
         )
@@ -113,6 +113,10 @@ def contender(settings: Settings) -> FlinkPaimon:
 def shop_contender(settings: Settings) -> FlinkPaimon:
     """The same over the demo's tables."""
     return FlinkPaimon("flink_paimon", 1.0, SHOP)
+
+
+def _client(source: Source) -> dict[str, str]:
+    return {f"properties.{name}": value for name, value in source.broker.jvm_client().items()}
 
 
 def _options(options: dict[str, str]) -> str:

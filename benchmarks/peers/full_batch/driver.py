@@ -86,7 +86,7 @@ def main() -> None:
     for table, columns in TABLES.items():
         spark.sql(f"CREATE TABLE delta.`{places[table]}` ({columns}) USING delta")
 
-    consumer = Consumer({"bootstrap.servers": configuration["bootstrap"], "group.id": "full_batch"})
+    consumer = Consumer({**configuration["kafka"], "group.id": "full_batch"})
     topic = TopicPartition(configuration["topic"], 0)
     done = 0
     (directory / "ready").touch()

@@ -165,7 +165,7 @@ def main() -> None:
         writer = source.writeStream.queryName(table).foreachBatch(apply).trigger(processingTime="0 seconds")
         return writer.option("checkpointLocation", str(directory / "checkpoints" / table)).start()
 
-    kafka = spark.readStream.format("kafka").option("kafka.bootstrap.servers", configuration["bootstrap"])
+    kafka = spark.readStream.format("kafka").options(**configuration["spark_kafka"])
     topic = kafka.option("subscribe", configuration["topic"]).option("startingOffsets", "earliest").load()
     queries = [
         start("stg_orders", topic, stg(places["stg_orders"])),

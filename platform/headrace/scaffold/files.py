@@ -17,7 +17,7 @@ SETTINGS = """\
 # Settings of this project; every one can also be given as HEADRACE_<NAME> in the environment.
 # gateway_port = 28080
 # postgres_url = "postgresql://user:password@host:5432/database"
-# kafka_bootstrap_servers = "host:9092"
+# kafka_bootstrap_servers = "host:9092"   # with a login: kafka_security_protocol, kafka_sasl_username
 # connect_url = "http://host:8083"
 # catalog_url = "postgresql://user:password@host:5432/catalog"
 """

@@ -42,7 +42,7 @@ def _warehouse(settings: Settings) -> Program:
         name="warehouse",
         command=command,
         directory=str(settings.project),
-        environment=settings.environment() | settings.own_source_variables(),
+        environment=settings.environment() | settings.own_source_variables() | kafka.entry(settings),
         stop_seconds=60,
     )
 

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -49,13 +50,34 @@ def _postgres(settings: Settings) -> None:
 
 
 def _kafka(settings: Settings) -> None:
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
 
+    from headrace.sources.stream.broker import Broker
+
+    if settings.kafka_bootstrap_servers is None and not settings.embedded_kafka_password:
+        raise Unhealthy(f"there is no password in {settings.kafka_password}. Next: {_mend_login(settings)}")
     # A refused connection makes librdkafka retry until its time-out; ask the port first.
     _answers(settings.kafka_addresses)
-    client = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
-    if not client.list_topics(timeout=PATIENCE).brokers:
+    said: list[KafkaError] = []
+    listening: dict[str, Any] = {"error_cb": said.append}
+    client = AdminClient(Broker.of(settings).client() | listening)
+    try:
+        brokers = client.list_topics(timeout=PATIENCE).brokers
+    except KafkaException:
+        client.poll(0)  # what it was told meanwhile
+        refused = [error.str() for error in said if error.code() == KafkaError._AUTHENTICATION]
+        if not refused:
+            raise
+        raise Unhealthy(f"{refused[0]}. Next: {_mend_login(settings)}") from None
+    if not brokers:
         raise Unhealthy("the broker is not registered yet")
+
+
+def _mend_login(settings: Settings) -> str:
+    if settings.kafka_bootstrap_servers is None:
+        return "`headrace up`, which gives broker and clients the same password"
+    return "set `kafka_sasl_username` and `kafka_sasl_password`, then `headrace up`"
 
 
 def _answers(addresses: list[tuple[str, int]]) -> None:
@@ -70,8 +92,10 @@ def _answers(addresses: list[tuple[str, int]]) -> None:
 
 
 def _connect(settings: Settings) -> None:
-    # Workers before Kafka 3.9 have no health check; the root has always told the version.
-    _http(f"{settings.connect_rest}/health" if settings.connect_url is None else settings.connect_rest)
+    from headrace.sources.connect import ConnectClient
+
+    with ConnectClient(settings.connect_rest, timeout=PATIENCE) as client:
+        client.check("/health" if settings.connect_url is None else "/")
 
 
 def _http(url: str) -> None:

@@ -20,7 +20,7 @@ from headrace.java import find_java
 from headrace.services import health, processes, runtime
 from headrace.services.catalogue import SERVICES, Service, with_needs
 from headrace.services.places import keep_private, remove_run_directory
-from headrace.services.programs import postgres
+from headrace.services.programs import kafka, postgres
 from headrace.services.status import ServiceName, ServiceState, ServiceStatus
 from headrace.services.supervisor import ProcessInfo, Supervisor
 from headrace.settings import LOOPBACK, Settings
@@ -73,6 +73,7 @@ class Stack:
         chosen = self.chosen(only)
         with self._lock():
             keep_private(self.settings)
+            kafka.ensure_passwords(self.settings)
             self._prerequisites(chosen, report)
             self.check_external(only)
             known = self.supervisor.processes()

@@ -81,12 +81,23 @@ class ConnectClient:
     """A connection to one Connect worker. Use as a context manager, or call `close()`.
 
     Args:
-        url: the worker's REST address.
+        url: the worker's REST address. A login in it is sent, and never shown.
+        timeout: seconds that an answer may take.
         transport: for tests: answers in place of the network.
     """
 
-    def __init__(self, url: str, *, transport: httpx.BaseTransport | None = None) -> None:
-        self._http = httpx.Client(base_url=url, timeout=30, trust_env=False, transport=transport)
+    def __init__(
+        self, url: str, *, timeout: float = 30, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        asked = httpx.URL(url)
+        self._user = asked.username
+        self._http = httpx.Client(
+            base_url=asked.copy_with(userinfo=b""),
+            auth=(asked.username, asked.password) if asked.userinfo else None,
+            timeout=timeout,
+            trust_env=False,  # a proxy from the environment must not see a loopback call
+            transport=transport,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -103,12 +114,32 @@ class ConnectClient:
     def close(self) -> None:
         self._http.close()
 
+    def check(self, path: str = "/") -> None:
+        """Raises TransientError where it does not answer, or not well; TerminalError where it refuses us.
+
+        Args:
+            path: what is asked for. The root has always told the version, `/health` came with Kafka 3.9.
+        """
+        try:
+            answer = self._http.get(path)
+        except httpx.TransportError as error:
+            raise TransientError(f"{self.url}: {error}") from error
+        self._refuse_stranger(answer)
+        if not answer.is_success:
+            raise TransientError(f"{self.url} answers {answer.status_code}")
+
     def wait_ready(self, timeout: float = 60) -> None:
-        """Wait until the worker has joined its group and takes requests."""
+        """Wait until the worker has joined its group and takes requests.
+
+        Raises:
+            TransientError: it does not in that time.
+            TerminalError: it wants another login.
+        """
         deadline = time.monotonic() + timeout
         while True:
             try:
                 answer = self._http.get("/health")
+                self._refuse_stranger(answer)
                 # Workers before Kafka 3.9 have no health check.
                 if answer.is_success or answer.status_code == httpx.codes.NOT_FOUND:
                     return
@@ -256,6 +287,7 @@ class ConnectClient:
             if not _rebalancing(response):
                 break
             time.sleep(POLL_SECONDS)
+        self._refuse_stranger(response)
         if response.status_code == httpx.codes.NOT_FOUND and absent is not None:
             return absent
         if response.is_success:
@@ -265,6 +297,15 @@ class ConnectClient:
             said = response.json().get("message", said)
         kind = TransientError if response.status_code >= 500 or response.status_code == 409 else TerminalError
         raise kind(f"{where}Kafka Connect refuses {method} {path} ({response.status_code}): {said}")
+
+    def _refuse_stranger(self, response: httpx.Response) -> None:
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            who = f"user `{self._user}` with this password" if self._user else "nobody without a login"
+            raise TerminalError(
+                f"Kafka Connect at {self.url} lets in {'not ' if self._user else ''}{who}. Next: put the "
+                "worker's login into `connect_url` (http://user:password@host:port) where that is set, then "
+                "`headrace up`"
+            )
 
 
 def _rebalancing(response: httpx.Response) -> bool:

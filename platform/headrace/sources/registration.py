@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from headrace.errors import TerminalError, TransientError
-from headrace.settings import Settings
+from headrace.settings import CONNECT_USER, Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.database import database
 from headrace.sources.dsn import source_dsn
-from headrace.sources.postgres.access.publication import MODE, as_registered, made_here
+from headrace.sources.mysql.history import entering
+from headrace.sources.postgres.access.publication import as_registered, made_here
 from headrace.sources.postgres.bulk.record import LoadRecord, load_record
+from headrace.sources.stream.broker import Broker
 from headrace.spec.connector import Connector
 
 Load = Callable[[ConnectorFile], LoadRecord | None]
@@ -33,7 +35,7 @@ def register_all(
         only: names of those to register; None: all.
     """
     files = [f for f in _files(settings) if only is None or f.name in only]
-    create_topics(settings.kafka_bootstrap, [topic for file in files for topic in file.topics()])
+    create_topics(Broker.of(settings), [topic for file in files for topic in file.topics()])
     with ConnectClient(settings.connect_rest) as client:
         client.wait_ready()
         known = client.names()
@@ -45,7 +47,7 @@ def register_all(
             connector = Connector(file.name, file.path, file.config)
             if made_here(file):
                 database(source_dsn(connector, settings.source_environment())).prepare(connector)
-            register(client, as_registered(file), record, settings.state)
+            register(client, _registered(settings, file), record, settings.state)
             client.wait_running(file.name)
     return [file.name for file in files]
 
@@ -59,13 +61,20 @@ def differing(settings: Settings) -> tuple[list[str], list[str]]:
     with ConnectClient(settings.connect_rest) as client:
         known = client.names()
         files = _files(settings)
-        changed = [f.name for f in files if f.name in known and _differs(f, client.config(f.name))]
+        changed = [f.name for f in files if f.name in known and _differs(settings, f, client.config(f.name))]
         return changed, [f.name for f in files if f.name not in known]
 
 
-def _differs(file: ConnectorFile, known: dict[str, str]) -> bool:
+def _registered(settings: Settings, file: ConnectorFile) -> ConnectorFile:
+    """The connector as Connect is to have it. An external worker has no variables but those of its own."""
+    file = as_registered(file)
+    return file if settings.connect_url is not None else entering(file, Broker.of(settings))
+
+
+def _differs(settings: Settings, file: ConnectorFile, known: dict[str, str]) -> bool:
     """But for what registering itself sets."""
-    own = {"name", "snapshot.mode", MODE if made_here(file) else ""}
+    ours = {k for k, v in _registered(settings, file).config.items() if file.config.get(k) != v}
+    own = {"name", "snapshot.mode", *ours}
     return {k: v for k, v in file.config.items() if k not in own} != {
         k: v for k, v in known.items() if k not in own
     }
@@ -84,7 +93,8 @@ def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | No
     if record is not None and not record.complete:
         raise TerminalError(
             f"the bulk snapshot of `{file.name}` did not end, and Connect has a connector of that name. "
-            f"Next: DELETE /connectors/{file.name} at {client.url}, then `headrace up`"
+            f"Next: DELETE /connectors/{file.name} at {client.url}, as `{CONNECT_USER}` with the password in "
+            f"{state / 'connect.password'} where it is the embedded one, then `headrace up`"
         )
     if record is not None:
         file = file.streaming()
@@ -99,7 +109,7 @@ def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | No
         client.resume(file.name)
 
 
-def create_topics(bootstrap: str, topics: list[str]) -> None:
+def create_topics(broker: Broker, topics: list[str]) -> None:
     """One partition each, where missing: a table without rows has no topic, and its readers would fail.
 
     How many replicas they have is the cluster's default.
@@ -109,7 +119,7 @@ def create_topics(bootstrap: str, topics: list[str]) -> None:
 
     if not topics:
         return
-    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    client = AdminClient(broker.client())
     wanted = [NewTopic(topic, num_partitions=1, replication_factor=-1) for topic in topics]
     for topic, created in client.create_topics(wanted, operation_timeout=30).items():
         try:

@@ -106,11 +106,12 @@ def test_ports_and_limits_are_those_of_the_native_stack(settings: Settings) -> N
         "auto.create.topics.enable",
         "log.retention.hours",
         "message.max.bytes",
-        "advertised.listeners",
         "controller.quorum.voters",
         "offsets.topic.replication.factor",
     ):
         assert str(kafka["KAFKA_" + name.replace(".", "_").upper()]) == native[name], name
+    [advertised] = re.findall(r"//(.*)", native["advertised.listeners"])
+    assert kafka["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{advertised}"
     connect, worker = SERVICES["connect"]["environment"], connect_properties(settings)
     assert connect["BOOTSTRAP_SERVERS"] == worker["bootstrap.servers"]
     assert connect["GROUP_ID"] == worker["group.id"]
@@ -123,6 +124,14 @@ def test_ports_and_limits_are_those_of_the_native_stack(settings: Settings) -> N
         "producer.max.request.size",
     ):
         assert str(connect["CONNECT_" + name.replace(".", "_").upper()]) == worker[name], name
+
+
+def test_clients_know_that_its_kafka_and_connect_want_no_login(settings: Settings) -> None:
+    for name in [*LONG_RUNNING, "register"]:
+        if SERVICES[name]["image"] == "${HEADRACE_IMAGE}":
+            environment = SERVICES[name]["environment"]
+            assert environment["HEADRACE_KAFKA_BOOTSTRAP_SERVERS"] == settings.kafka_bootstrap
+            assert environment["HEADRACE_CONNECT_URL"] == settings.connect_rest
 
 
 def test_the_same_connector_file_serves_both(settings: Settings) -> None:

@@ -270,6 +270,51 @@ def test_everything_that_kafka_opens_is_on_loopback(settings: Settings) -> None:
     assert worker["producer.acks"] == "all"
 
 
+def test_whoever_comes_to_a_listener_has_to_log_in(settings: Settings) -> None:
+    kafka.ensure_passwords(settings)
+    broker, password = kafka.broker_properties(settings), settings.kafka_password.read_text().strip()
+    protocols = dict(entry.split(":") for entry in broker["listener.security.protocol.map"].split(","))
+    assert protocols == {"CLIENT": "SASL_PLAINTEXT", "CONTROLLER": "SASL_PLAINTEXT"}
+    for listener in protocols:
+        known = broker[f"listener.name.{listener.lower()}.plain.sasl.jaas.config"]
+        assert f'user_headrace="{password}"' in known
+    worker = kafka.connect_properties(settings)
+    for client in ("", "producer.", "consumer.", "admin."):
+        assert worker[f"{client}security.protocol"] == "SASL_PLAINTEXT"
+        assert f'password="{password}"' in worker[f"{client}sasl.jaas.config"]
+    assert "BasicAuth" in worker["rest.extension.classes"]
+
+
+def test_no_password_is_on_a_command_line_and_every_file_with_one_is_private(
+    settings: Settings,
+) -> None:
+    (settings.state / "kafka").mkdir(parents=True)
+    (settings.state / "kafka" / "meta.properties").touch()
+    (settings.state / "kafka.properties").touch(mode=0o644)  # of an earlier version
+    runs = java.find_java()
+    programs = [kafka.prepare_broker(settings, runs), kafka.prepare_connect(settings, runs)]
+    secrets = [file.read_text().strip() for file in (settings.kafka_password, settings.connect_password)]
+    assert secrets[0] != secrets[1]
+    assert not [p for p in programs for part in p.command if any(secret in part for secret in secrets)]
+    files = [file for file in settings.state.iterdir() if file.is_file()]
+    holding = [file for file in files if any(secret in file.read_text() for secret in secrets)]
+    assert len(holding) == 5 and not [file for file in holding if file.stat().st_mode & 0o077]
+
+
+def test_without_its_password_nobody_can_ask_the_broker(settings: Settings) -> None:
+    with pytest.raises(health.Unhealthy, match=r"no password in .*kafka\.password\. Next: `headrace up`"):
+        health.check(settings, "kafka")
+
+
+def test_another_password_restarts_all_that_use_it(settings: Settings) -> None:
+    kafka.ensure_passwords(settings)
+    before = kafka.entry(settings)
+    assert kafka.entry(settings) == before
+    settings.kafka_password.unlink()
+    kafka.ensure_passwords(settings)
+    assert kafka.entry(settings) != before
+
+
 def test_the_embedded_worker_keeps_to_itself_in_a_cluster_of_ones_own(tmp_path: Path) -> None:
     settings = Settings(project=tmp_path, kafka_bootstrap_servers="k:9092", connect_group="sales-connect")
     worker = kafka.connect_properties(settings)

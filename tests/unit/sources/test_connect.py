@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -225,3 +226,27 @@ def test_what_is_no_connector_file_is_refused(tmp_path: Path, text: str, said: s
 def test_topics_are_those_of_tables_named_outright() -> None:
     config = {"topic.prefix": "shop", "table.include.list": "public.orders, public.users,public\\.log_.*"}
     assert ConnectorFile("shop", config, Path()).topics() == ["shop.public.orders", "shop.public.users"]
+
+
+def test_a_login_in_the_address_is_sent_and_never_shown() -> None:
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers.get("authorization", ""))
+        return httpx.Response(200, json=[])
+
+    url = "http://ann:s%40cret@connect:8083"
+    with ConnectClient(url, transport=httpx.MockTransport(answer)) as client:
+        client.check("/health")
+        assert client.names() == [] and client.url == "http://connect:8083"
+    assert sent == ["Basic " + base64.b64encode(b"ann:s@cret").decode()] * 2
+
+
+@pytest.mark.parametrize("url", ["http://ann:secret@connect:8083", "http://connect:8083"])
+def test_who_is_not_let_in_is_told_what_to_set(url: str) -> None:
+    refusing = httpx.MockTransport(lambda request: httpx.Response(401))
+    with ConnectClient(url, transport=refusing) as client:
+        for call in (client.names, client.check, client.wait_ready):
+            with pytest.raises(TerminalError, match=r"Next: .*`connect_url`.*`headrace up`") as error:
+                call()
+            assert "secret" not in str(error.value) and "http://connect:8083" in str(error.value)

@@ -28,6 +28,7 @@ from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
 from headrace.errors import HeadraceError, raised
 from headrace.planner.policy.relief import LARGEST, BatchSize
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.topics import Bounds, Topics, ends, following, lost
 from headrace.sources.stream.transactions import Transactions
 from headrace.spec.model import SourceTable, TableName
@@ -84,7 +85,7 @@ class Flow:
         origins: Origins,
         columns: SourceColumns,
         marks: Sequence[str],
-        bootstrap: str,
+        broker: Broker,
         directory: Path,
         max_offsets: int,
     ) -> None:
@@ -98,7 +99,7 @@ class Flow:
         self._origins = origins
         self._columns = columns
         self._marks = marks
-        self._bootstrap = bootstrap
+        self._broker = broker
         self._directory = directory / self.name
         self._max_offsets = max(max_offsets, LARGEST)
         self._query: StreamingQuery | None = None
@@ -192,7 +193,7 @@ class Flow:
         shutil.rmtree(self._directory, ignore_errors=True)
         self._checkpoint = self._directory / uuid.uuid4().hex[:12]
         spark = self._sessions.flow
-        stream = offsets.stream(spark, self._bootstrap, names, self.position, self._max_offsets)
+        stream = offsets.stream(spark, self._broker, names, self.position, self._max_offsets)
         self._unsettled = time.monotonic()
         use_pool(spark, "flow")  # the streaming query's thread takes it from this one
         self._query = (

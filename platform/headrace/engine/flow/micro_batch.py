@@ -21,9 +21,9 @@ from headrace.engine.ingest.watermark import SourceTime
 from headrace.engine.spark.prepared import Queries
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, StgTable, is_stg
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.envelope import Event
-from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import Messages
 from headrace.sources.stream.topics import Bounds
 from headrace.spec.model import TableName

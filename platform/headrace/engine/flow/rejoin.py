@@ -17,8 +17,8 @@ from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
-from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.topics import Topics, following, lost
 from headrace.spec.model import RefreshMode, TableName
 from headrace.store.record.frontier import Offsets

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from headrace.sources.stream.formats import Broker
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.messages import Messages
 from headrace.sources.stream.transactions import Last
 

@@ -13,9 +13,9 @@ from headrace.engine.ingest.refused import check_files
 from headrace.engine.ingest.spark import Loaded, ingest_frame
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, StgTable
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.envelope import LAST_READ, Event
-from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import RAW, Messages, of_events, read_once
 from headrace.store.frames import local
 from headrace.store.record.frontier import Offsets, covers

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.spark.prepared import Queries
 from headrace.sources.stream.avro import framed_sql
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.envelope import ENVELOPE, LSN, TRANSACTION, Event
-from headrace.sources.stream.formats import Broker, other, plain_batches
+from headrace.sources.stream.formats import other, plain_batches
 from headrace.sources.stream.messages import RAW, Messages
 from headrace.store.record.frontier import Offsets, decode_offsets
 
@@ -77,7 +78,7 @@ def read(spark: SparkSession, broker: Broker, start: Offsets, end: Offsets) -> D
     other_form = _other(broker, start, end)
     records = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", broker.bootstrap)
+        .options(**broker.spark_options())
         .option("subscribe", ",".join(end))
         .option("startingOffsets", json.dumps({t: start[t] for t in end}))
         .option("endingOffsets", json.dumps(end))
@@ -107,12 +108,12 @@ def _other(broker: Broker, start: Offsets, end: Offsets) -> bool:
 
 
 def stream(
-    spark: SparkSession, bootstrap: str, topics: Iterable[str], start: Offsets, most: int
+    spark: SparkSession, broker: Broker, topics: Iterable[str], start: Offsets, most: int
 ) -> DataFrame:
     """The Kafka records from a cut on, as a streaming frame of at most so many a micro-batch."""
     return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**broker.spark_options())
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", json.dumps(start))
         .option("maxOffsetsPerTrigger", most)

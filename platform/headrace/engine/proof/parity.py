@@ -19,8 +19,8 @@ from headrace.engine.spark.query import tests_rows
 from headrace.engine.table.offline_bound import unwritten
 from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.results import DifferingRow, ParityResult
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.envelope import TRUNCATE
-from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.messages import RAW, read_once
 from headrace.sources.stream.topics import Topics
 from headrace.spec.partitions.label_range import LabelRange

@@ -35,8 +35,8 @@ from headrace.sources.marks import MARKER_TABLE
 from headrace.sources.origin import Origin
 from headrace.sources.part import Part
 from headrace.sources.position import Position
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.envelope import sequence
-from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.partitions.label_range import LabelRange

@@ -20,8 +20,8 @@ from headrace.errors import HeadraceError
 from headrace.planner.policy.flows import FlowPlan
 from headrace.settings import Settings
 from headrace.sources.marks import mark_topics
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
-from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
@@ -67,13 +67,15 @@ def flow_maker(
         connector: that of a source by its name.
     """
 
+    broker = Broker.of(settings)
+
     def make(plan: FlowPlan) -> Flow:
         tables = [registry[n] for n in plan.tables]
         advancing = FlowTables(plan.name, tables, sessions=sessions, registry=registry, on_failure=on_failure)
         micro_batch = MicroBatch(
             advancing,
             sessions=sessions,
-            broker=Broker.of(settings),
+            broker=broker,
             columns=columns,
             dead_letters=dead_letters,
             gate=gate_of(tables, connector),
@@ -86,7 +88,7 @@ def flow_maker(
             origins=origins,
             columns=columns,
             marks=_marks(advancing.sources, connector),
-            bootstrap=settings.kafka_bootstrap,
+            broker=broker,
             directory=settings.state / "checkpoints",
             max_offsets=settings.max_offsets_per_trigger,
         )

@@ -46,8 +46,9 @@ from headrace.progress import Progress
 from headrace.results import RefreshResult, evaluations
 from headrace.settings import Settings
 from headrace.sources.health import Limits
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
-from headrace.sources.stream.formats import Broker, Formats
+from headrace.sources.stream.formats import Formats
 from headrace.sources.stream.keys import topic_keys
 from headrace.sources.stream.topics import Topics
 from headrace.spec import Project

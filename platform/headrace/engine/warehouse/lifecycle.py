@@ -16,6 +16,7 @@ from headrace.engine.supervisor.start import attempts
 from headrace.engine.warehouse.engine import Engine, build
 from headrace.errors import TransientError
 from headrace.settings import Settings
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
@@ -116,7 +117,7 @@ class Lifecycle:
         sessions, views = self.sessions(), self._views
         assert views is not None, "started with the session"
         project, registry = self.deployment.assemble(sessions.batch, self.deployment.files)
-        self._topics = self._topics or Topics.of(self._settings.kafka_bootstrap)
+        self._topics = self._topics or Topics.of(Broker.of(self._settings))
         engine = build(
             project,
             registry,

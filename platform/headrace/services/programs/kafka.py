@@ -1,4 +1,8 @@
-"""The Kafka broker (KRaft, one node) and Kafka Connect, both from the retrieved jars."""
+"""The Kafka broker (KRaft, one node) and Kafka Connect, both from the retrieved jars.
+
+Each has one user with a random password, which is made at the first start and kept in files that their owner
+alone reads: everybody on the machine reaches a port on loopback, and reads a command line.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,28 @@ from pathlib import Path
 from headrace.errors import TerminalError
 from headrace.java import Java
 from headrace.services.programs.program import Program
-from headrace.settings import LOOPBACK, Settings
+from headrace.settings import CONNECT_USER, LOOPBACK, Settings
+from headrace.sources.mysql import history
+from headrace.sources.stream.broker import USER, Broker, login_module
+from headrace.tokens import ensure_token
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # Small heaps: the serial collector holds the least and pauses for milliseconds.
 JVM = ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Xms64m", "-Djava.awt.headless=true"]
+_REST = "org.apache.kafka.connect.rest.basic.auth.extension"
 LARGEST_MESSAGE = 8 * 1024 * 1024
+
+
+def ensure_passwords(settings: Settings) -> None:
+    """Make those of broker and worker, before anybody begins who needs one."""
+    ensure_token(settings.kafka_password)
+    ensure_token(settings.connect_password)
 
 
 def prepare_broker(settings: Settings, java: Java) -> Program:
     """Write the broker's properties, format its storage where it is new, and say how to run it."""
     folder = settings.state / "kafka"
+    ensure_passwords(settings)
     file = _write(settings.state / "kafka.properties", broker_properties(settings))
     if not (folder / "meta.properties").is_file():
         # joined with "=" below: an id may begin with "-", which the tool would take for an option
@@ -46,29 +61,48 @@ def prepare_broker(settings: Settings, java: Java) -> Program:
 
 
 def prepare_connect(settings: Settings, java: Java) -> Program:
-    """Write the worker's properties and say how to run it."""
+    """Write the worker's properties and who may use it, and say how to run it."""
+    ensure_passwords(settings)
+    users = _write(settings.state / "connect.users", {CONNECT_USER: ensure_token(settings.connect_password)})
+    login = settings.state / "connect.jaas"
+    known = f'KafkaConnect {{ {_REST}.PropertyFileLoginModule required file="{users}"; }};\n'
+    _write_private(login, known.encode())
     file = _write(settings.state / "connect.properties", connect_properties(settings))
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
+    jvm = [*_jvm(settings, settings.connect_memory), f"-Djava.security.auth.login.config={login}"]
     return Program(
         name="connect",
-        command=[str(java.binary), *_jvm(settings, settings.connect_memory), main, str(file)],
+        command=[str(java.binary), *jvm, main, str(file)],
         directory=str(settings.state),
-        environment=settings.source_environment() | _fingerprint(file),
+        environment=settings.source_environment()
+        | history.variables(Broker.of(settings))
+        | _fingerprint(file, users),
         stop_seconds=60,
     )
 
 
 def broker_properties(settings: Settings) -> dict[str, str]:
-    """One node that is broker and controller; every internal topic has one replica."""
+    """One node that is broker and controller; every internal topic has one replica.
+
+    Whoever comes to either of its listeners, the node itself too, has to know the password.
+    """
     controller = f"{LOOPBACK}:{settings.kafka_controller_port}"
+    password = settings.embedded_kafka_password
+    login = login_module("PLAIN", USER, password, **{f"user_{USER}": password})
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@{controller}",
-        "listeners": f"PLAINTEXT://{settings.kafka_bootstrap},CONTROLLER://{controller}",
-        "advertised.listeners": f"PLAINTEXT://{settings.kafka_bootstrap}",
+        "listeners": f"CLIENT://{settings.kafka_bootstrap},CONTROLLER://{controller}",
+        "advertised.listeners": f"CLIENT://{settings.kafka_bootstrap}",
         "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
+        "inter.broker.listener.name": "CLIENT",
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": login,
+        "listener.name.controller.plain.sasl.jaas.config": login,
         "log.dirs": str(settings.state / "kafka"),
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": "1",
@@ -93,8 +127,11 @@ def connect_properties(settings: Settings) -> dict[str, str]:
     name = settings.connect_group
     # One node cannot hold two replicas; a cluster of one's own knows how many it wants.
     replicas = "1" if settings.kafka_bootstrap_servers is None else "-1"
+    login = Broker.of(settings).security.jvm()
     return {
         "bootstrap.servers": settings.kafka_bootstrap,
+        # The worker's own clients, and those that it makes for connectors.
+        **{f"{of}{name}": v for of in ("", "producer.", "consumer.", "admin.") for name, v in login.items()},
         "group.id": name,
         "config.storage.topic": f"{name}-configs",
         "offset.storage.topic": f"{name}-offsets",
@@ -112,7 +149,8 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "plugin.path": ",".join(map(str, filter(None, (settings.jars("plugins"), settings.connect_plugins)))),
         # Skips the scan of every class; Debezium declares its plugins, which not every plugin does.
         "plugin.discovery": "service_load" if settings.connect_plugins is None else "hybrid_warn",
-        "listeners": settings.connect_rest,
+        "listeners": f"http://{LOOPBACK}:{settings.connect_port}",
+        "rest.extension.classes": f"{_REST}.BasicAuthSecurityRestExtension",
         "rest.advertised.host.name": LOOPBACK,
         "rest.advertised.port": str(settings.connect_port),
         # Connector files name the source through the environment, so native and compose share them.
@@ -125,20 +163,34 @@ def connect_properties(settings: Settings) -> dict[str, str]:
     }
 
 
+def entry(settings: Settings) -> dict[str, str]:
+    """A variable for clients that live as long as the broker does: with another password they are other
+    programs, too, and restarted with it."""
+    digest = hashlib.sha256(repr((Broker.of(settings).jvm_client(), settings.connect_rest)).encode())
+    return {"HEADRACE_ENTRY": digest.hexdigest()}
+
+
 def _jvm(settings: Settings, memory: str) -> list[str]:
     classpath = str(settings.jars("kafka") / "*")
     return [*JVM, f"-Xmx{memory}", f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", "-cp", classpath]
 
 
-def _fingerprint(file: Path) -> dict[str, str]:
+def _fingerprint(*files: Path) -> dict[str, str]:
     """Changed properties make a changed program, which is restarted."""
-    digest = hashlib.sha256(file.read_bytes() + LOG_CONFIGURATION.read_bytes()).hexdigest()
-    return {"HEADRACE_PROPERTIES": digest}
+    content = b"".join(file.read_bytes() for file in (*files, LOG_CONFIGURATION))
+    return {"HEADRACE_PROPERTIES": hashlib.sha256(content).hexdigest()}
 
 
 def _write(file: Path, properties: Mapping[str, str]) -> Path:
     """A Java properties file; a backslash and line ends are the only characters that need care in values."""
     lines = [f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in properties.items()]
+    return _write_private(file, "".join(lines).encode("latin-1", errors="backslashreplace"))
+
+
+def _write_private(file: Path, content: bytes) -> Path:
+    """For its owner alone."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(lines), encoding="latin-1", errors="backslashreplace")
+    file.touch(mode=0o600)
+    file.chmod(0o600)  # one of an earlier version
+    file.write_bytes(content)
     return file

@@ -73,8 +73,8 @@ class MysqlDatabase:
         if begins is None:
             raise TerminalError(f"source `{connector.name}` writes no binary log. Next: `headrace doctor`")
         note(begins)
-        file = ConnectorFile(connector.name, connector.config, connector.path)
-        client.put_connector(file.streaming())
+        config = {name: v for name, v in client.config(connector.name).items() if name != "name"}
+        client.put_connector(ConnectorFile(connector.name, config, connector.path).streaming())
         client.resume(connector.name)
 
     def capture(self, connector: Connector) -> Capture:

@@ -18,30 +18,11 @@ from headrace.sources.stream.avro import MAGIC, SchemaRegistry
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.settings import Settings
-
 _SCHEMA = b'{"schema":'
 _BESIDE = _SCHEMA + b'{"type":'
 """A row's own column `schema` begins otherwise: of JSON there is text in it."""
 _PAYLOAD = b',"payload":'
 _DECODER = json.JSONDecoder()
-
-
-@dataclass(frozen=True)
-class Broker:
-    """Where messages come from.
-
-    Args:
-        bootstrap: `host:port, …`.
-        registry: the schema registry's URL, None without one.
-    """
-
-    bootstrap: str
-    registry: str | None = None
-
-    @classmethod
-    def of(cls, settings: Settings) -> Broker:
-        return cls(settings.kafka_bootstrap, settings.schema_registry_url)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from headrace.sources.stream.formats import Broker
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.messages import Messages
 from headrace.sources.stream.topics import Bounds
 

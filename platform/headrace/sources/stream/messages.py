@@ -17,8 +17,9 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 
 from headrace.errors import HeadraceError, TransientError
 from headrace.sources.stream.avro import framed
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.envelope import Event
-from headrace.sources.stream.formats import Broker, Formats
+from headrace.sources.stream.formats import Formats
 from headrace.sources.stream.topics import STALE
 from headrace.store.record.frontier import Offsets
 
@@ -60,7 +61,7 @@ class Messages:
 
     def __init__(self, broker: Broker, ahead_kbytes: int = AHEAD_KBYTES) -> None:
         self._formats = Formats.of(broker.registry)
-        self._bootstrap, self._ahead_kbytes = broker.bootstrap, ahead_kbytes
+        self._broker, self._ahead_kbytes = broker, ahead_kbytes
         self._consumer = self._connect()
         self._known: set[str] = set()  # topics whose leaders the client knows
         self._cut: dict[Place, int] = {}  # where the last read ended
@@ -69,7 +70,7 @@ class Messages:
 
     def _connect(self) -> Consumer:
         return Consumer({
-            "bootstrap.servers": self._bootstrap,
+            **self._broker.client(),
             "group.id": "headrace-flow",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -77,7 +78,6 @@ class Messages:
             "auto.offset.reset": "error",
             "queued.max.messages.kbytes": self._ahead_kbytes,
             "fetch.queue.backoff.ms": 5,  # a full queue is emptied in no time; the default is a second
-            "log_level": 0,
         })  # fmt: skip
 
     def close(self) -> None:

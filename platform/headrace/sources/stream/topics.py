@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.errors import TerminalError, TransientError
+from headrace.sources.stream.broker import Broker
 from headrace.store.record.frontier import Offsets
 
 log = logging.getLogger(__name__)
@@ -51,13 +52,10 @@ class Topics:
         self._consumer = connect()
 
     @classmethod
-    def of(cls, bootstrap: str) -> Topics:
-        """Those of the cluster with these addresses."""
-        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
-        return cls(
-            AdminClient(quiet),
-            lambda: Consumer({**quiet, "group.id": "headrace-metadata", "enable.auto.commit": False}),
-        )
+    def of(cls, broker: Broker) -> Topics:
+        """Those of this cluster."""
+        metadata = {"group.id": "headrace-metadata", "enable.auto.commit": False}
+        return cls(AdminClient(broker.client()), lambda: Consumer({**broker.client(), **metadata}))
 
     def close(self) -> None:
         self._consumer.close()

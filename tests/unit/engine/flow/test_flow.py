@@ -20,8 +20,8 @@ from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest.cuts import CutMissed
 from headrace.engine.table.limits import Limits
 from headrace.planner.policy.relief import LARGEST, BatchSize
+from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.envelope import Event
-from headrace.sources.stream.formats import Broker
 from headrace.sources.stream.transactions import Transactions
 from headrace.spec.model import SourceTable
 from headrace.store.record.commits import Commit
@@ -137,7 +137,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
             origins=cast("Any", SimpleNamespace(look=lambda tables: replaced)),
             columns=unchanged,
             marks=marks,
-            bootstrap="127.0.0.1:1",
+            broker=Broker("127.0.0.1:1"),
             directory=tmp_path,
             max_offsets=max_offsets,
         )
