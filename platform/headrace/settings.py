@@ -124,8 +124,9 @@ class Settings(BaseSettings):
         description="every so many refreshes of a table its alternative runs, too, and must agree; 0: never",
     )
 
-    partition_start: date = Field(
-        default=date(2026, 1, 1), description="first day of the partitions that Dagster shows"
+    partition_start: date | None = Field(
+        default=None,
+        description="first day of the partitions that Dagster shows; None: where the data begins",
     )
 
     snapshot: Literal["auto", "connector", "bulk"] = Field(
@@ -237,6 +238,7 @@ class Settings(BaseSettings):
         "connect_url",
         "schema_registry_url",
         "connect_plugins",
+        "partition_start",
         mode="before",
     )
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import psutil
+import psycopg
 import pytest
 from browser import Pages, pages
 from chain_support import eventually
@@ -35,6 +36,7 @@ RUNS_OF = """query ($job: String!) { runsOrError(filter: {pipelineName: $job}) {
 MATERIALIZED = """query ($key: AssetKeyInput!) { assetOrError(assetKey: $key) { ... on Asset {
   assetMaterializations { partition metadataEntries { label ... on TextMetadataEntry { text } } } } } }"""
 
+PARTITIONS = "query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { partitionKeys } }"
 RELOAD = """mutation { reloadRepositoryLocation(repositoryLocationName: "headrace") { __typename } }"""
 CHECKS = """query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { assetChecksOrError {
   ... on AssetChecks { checks { name executionForLatestMaterialization {
@@ -158,6 +160,42 @@ def test_every_table_is_an_asset_and_one_of_its_partitions_is_materialized(shop:
     assert ended(dagster, launch(dagster, label)) == "SUCCESS"
     [materialized] = [m for m in materializations(dagster, HOURS) if m["partition"] == label]
     assert {e["label"] for e in materialized["metadataEntries"]} >= {"rows_in_range", "version"}
+
+
+def partitions(url: str) -> list[str]:
+    """Keys of the hours' partitions."""
+    [node] = ask(url, PARTITIONS, key={"path": HOURS.split(".")})["assetNodes"]
+    found: list[str] = node["partitionKeys"]
+    return found
+
+
+def test_partitions_begin_where_the_data_begins_also_once_older_data_has_come(
+    shop: Shop, dagster: str
+) -> None:
+    shop.wait_caught_up()
+    labels = "SELECT min(logdate) AS first FROM stg.orders"
+    [begins] = shop.client.query(labels).to_pylist()
+    eventually("the code location", lambda: assets(dagster))
+    assert partitions(dagster)[0] == begins["first"]
+    year = "UPDATE orders SET created_at = created_at {} interval '1 year' WHERE order_id = 1"
+    with psycopg.connect(shop.dsn, autocommit=True) as source:
+        source.execute(year.format("-").encode())
+        try:
+
+            def older() -> str | None:
+                [row] = shop.client.query(labels).to_pylist()
+                return str(row["first"]) if row["first"] < begins["first"] else None
+
+            old = eventually("the older data", older)
+            snapshot = str(shop.path("stg.orders", "snapshot"))
+            eventually("its file", lambda: {"logdate": old} in DeltaTable(snapshot).partitions())
+            ask(dagster, RELOAD)
+            eventually("its partition", lambda: partitions(dagster)[0] == old)
+            assert ended(dagster, launch(dagster, old)) == "SUCCESS"
+            assert old in {m["partition"] for m in materializations(dagster, HOURS)}
+        finally:
+            source.execute(year.format("+").encode())
+    shop.wait_caught_up()
 
 
 def checks(url: str, table: str) -> dict[str, str | None]:

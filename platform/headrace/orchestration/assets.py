@@ -9,6 +9,7 @@ import dagster as dg
 from headrace.errors import HeadraceError
 from headrace.orchestration import statements
 from headrace.orchestration.gateway import GatewayResource, run_statement
+from headrace.orchestration.partitions import label_of_key
 from headrace.orchestration.specs import column_metadata
 from headrace.results import RefreshResult
 from headrace.spec.model import TableSpec
@@ -27,7 +28,7 @@ def asset_of(spec: TableSpec, asset: dg.AssetSpec) -> dg.AssetsDefinition:
         backfill_policy=dg.BackfillPolicy.single_run() if asset.partitions_def else None,
     )
     def refresh(context: dg.AssetExecutionContext, gateway: GatewayResource) -> dg.MaterializeResult[Any]:
-        labels = labels_of(context) if asset.partitions_def else None
+        labels = labels_of(context, spec) if asset.partitions_def else None
         with gateway.client() as client:
             statement = run_statement(client, statements.refresh(spec, labels), context.log)
             result = RefreshResult.model_validate(statement.result)
@@ -39,12 +40,14 @@ def asset_of(spec: TableSpec, asset: dg.AssetSpec) -> dg.AssetsDefinition:
     return refresh
 
 
-def labels_of(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> LabelRange | None:
-    """The partitions the run was started for; None where it has none."""
+def labels_of(
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, spec: TableSpec
+) -> LabelRange | None:
+    """The partitions of the table the run was started for; None where it has none."""
     if not (context.has_partition_key or context.has_partition_key_range):
         return None
     keys = context.partition_key_range
-    return LabelRange(keys.start, keys.end)
+    return LabelRange(label_of_key(spec, keys.start), label_of_key(spec, keys.end))
 
 
 def rows_by_label(client: "GatewayClient", spec: TableSpec, labels: LabelRange | None) -> dict[str, int]:
@@ -61,8 +64,9 @@ def _report_partitions(
     except HeadraceError as error:  # the refresh itself is committed
         context.log.warning(f"rows per partition are not known: {error}")
         return
-    for label in context.partition_keys:
-        context.add_asset_metadata({"dagster/partition_row_count": rows.get(label, 0)}, partition_key=label)
+    for key in context.partition_keys:
+        count = rows.get(label_of_key(spec, key), 0)
+        context.add_asset_metadata({"dagster/partition_row_count": count}, partition_key=key)
 
 
 def result_metadata(result: RefreshResult, labels: LabelRange | None) -> dict[str, Any]:

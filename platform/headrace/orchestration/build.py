@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -14,8 +15,9 @@ from headrace.orchestration.assets import asset_of
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.columns import Upstream, column_lineage, columns_of_source, stored_columns
 from headrace.orchestration.control import control_jobs
+from headrace.orchestration.extent import Growth, shared_extents, stored_extent
 from headrace.orchestration.gateway import GatewayResource
-from headrace.orchestration.partitions import DEFAULT_START
+from headrace.orchestration.partitions import partitions_of
 from headrace.orchestration.specs import source_spec, table_spec
 from headrace.orchestration.streams import streams_sensor
 from headrace.orchestration.workflows import workflow_job, workflows_sensor
@@ -36,11 +38,11 @@ def _suite(spec: TableSpec) -> Suite | SpecError | None:
         return error
 
 
-def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Definitions:
+def build_definitions(directory: Path, *, start: date | None = None) -> dg.Definitions:
     """Assets, checks, the sensors and the control jobs of the project in `directory`.
 
     Args:
-        start: date of the first partition, one for all tables.
+        start: date of the first partition of every table, in place of where the data begins.
 
     Raises:
         SpecError: a layer file or a connector is wrong, with file and line.
@@ -52,6 +54,9 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
         source_spec(source, project.connectors[source.source].config) for source in sorted(project.sources())
     ]
+    look = partial(shared_extents, project.tables, partial(stored_extent, settings.warehouse))
+    extents = look()
+    now = datetime.now(UTC)
     modes = refresh_modes(project, threshold)
     checks: list[dg.AssetChecksDefinition] = []
     tables, declared = {}, {}
@@ -67,7 +72,7 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
             mode=modes[name][0],
             freshness=effective_freshness(spec, project),
             tables=project.tables,
-            start=start,
+            partitions=partitions_of(spec, extents.get(name), now=now, start=start),
             columns=columns,
             lineage=lineage,
         )
@@ -76,11 +81,15 @@ def build_definitions(directory: Path, *, start: date = DEFAULT_START) -> dg.Def
         own = checks_of(spec, asset.key, _suite(spec))
         declared[str(name)] = {key.name for check in own for key in check.check_keys}
         checks += own
+    growth = Growth(look, extents) if start is None else None
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
         jobs=[*control_jobs(tables), workflow_job(tables)],
-        sensors=[streams_sensor(tables, declared), workflows_sensor(tables, settings.scheduler)],
+        sensors=[
+            streams_sensor(tables, declared, growth),
+            workflows_sensor(tables, settings.scheduler),
+        ],
         resources={"gateway": GatewayResource(project=str(directory))},
         # A step only waits for the warehouse server: a process for each would cost more than the wait.
         executor=dg.in_process_executor,

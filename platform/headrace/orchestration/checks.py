@@ -102,7 +102,7 @@ def _proofs(spec: TableSpec, specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChec
         accounts: dict[str, TableAccount] = {}
         with gateway.client() as client:
             if compares := selected & set(PARITY.values()):
-                text = statements.verify(spec, labels_of(context), source=PARITY["source"] in compares)
+                text = statements.verify(spec, labels_of(context, spec), source=PARITY["source"] in compares)
                 statement = run_statement(client, text, context.log)
                 compared = {PARITY[r.against]: r for r in _PARITY_RESULTS.validate_python(statement.result)}
             if ACCOUNTING in selected:
@@ -121,7 +121,7 @@ def _rules(spec: TableSpec, specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetCheck
         context: dg.AssetCheckExecutionContext, gateway: GatewayResource
     ) -> Iterable[dg.AssetCheckResult]:
         with gateway.client() as client:
-            statement = run_statement(client, statements.check(spec, labels_of(context)), context.log)
+            statement = run_statement(client, statements.check(spec, labels_of(context, spec)), context.log)
         results = _CONSTRAINT_RESULTS.validate_python(statement.result)
         declared = {s.name for s in specs}
         for result in results:

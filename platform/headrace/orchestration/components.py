@@ -9,7 +9,6 @@ import dagster as dg
 from pydantic import BaseModel, Field
 
 from headrace.orchestration.build import build_definitions
-from headrace.orchestration.partitions import DEFAULT_START
 
 
 class LayersParams(BaseModel):
@@ -40,9 +39,10 @@ class Layers(dg.Component, dg.Resolvable, dg.Model):
     project: str = "."
     """The directory with `layers/` and `deploy/connectors/`, counted from the Dagster project's root."""
 
-    partition_start: str = DEFAULT_START.isoformat()
-    """Date of the first partition of every table, `YYYY-MM-DD`."""
+    partition_start: str | None = None
+    """Date of the first partition of every table, `YYYY-MM-DD`; without it they begin where the data does."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         root = Path(context.project_root)
-        return build_definitions(root / self.project, start=date.fromisoformat(self.partition_start))
+        start = date.fromisoformat(self.partition_start) if self.partition_start else None
+        return build_definitions(root / self.project, start=start)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 from sqlglot import exp
 
 from headrace.orchestration.lineage import asset_key, deps_of
-from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, partitions_of, period_of
+from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions, period_of
 from headrace.spec.alteration import freshness_text
 from headrace.spec.identity import digest, label_identity, rows_identity
 from headrace.spec.model import RefreshMode, SourceTable, TableName, TableSpec
@@ -30,7 +30,7 @@ def table_spec(
     mode: RefreshMode,
     freshness: Freshness,
     tables: Mapping[TableName, TableSpec],
-    start: date,
+    partitions: Partitions | None,
     columns: Sequence[tuple[str, str]] = (),
     lineage: dg.TableColumnLineage | None = None,
 ) -> dg.AssetSpec:
@@ -39,7 +39,7 @@ def table_spec(
     Args:
         mode: the refresh mode that follows from the freshness.
         freshness: the freshness to meet, if any, and the table that declares it.
-        start: the first partition's date.
+        partitions: those of its labels.
         columns: names and types as the warehouse has them; none before it has the table.
         lineage: what its columns are computed from.
     """
@@ -51,7 +51,7 @@ def table_spec(
         kinds={"spark", "delta", "sql"},
         owners=list(spec.owners),
         tags={"layer": spec.name.layer, "refresh_mode": mode.value},
-        partitions_def=partitions_of(spec, start),
+        partitions_def=partitions,
         freshness_policy=_freshness_policy(spec, mode, freshness[0]),
         code_version=code_version(spec),
         metadata=_metadata(spec, freshness, columns, lineage),

@@ -21,9 +21,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from headrace.errors import HeadraceError
 from headrace.orchestration import judgements
 from headrace.orchestration.assets import rows_by_label
+from headrace.orchestration.extent import Growth
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.judgements import DEAD_LETTERS, FRESHNESS, RUNS
 from headrace.orchestration.partitions import WHOLE_TABLE_PERIOD, Partitions
+from headrace.orchestration.reload import reload_definitions
 from headrace.orchestration.specs import column_metadata
 from headrace.results import CheckEvaluation, CompletePartition, TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
@@ -59,12 +61,19 @@ _EVALUATED = TypeAdapter(list[CheckEvaluation])
 
 @dataclass
 class Report:
-    """One tick's events."""
+    """One tick's events.
+
+    Args:
+        growth: of tables to partitions before the first that Dagster knows; None where that is declared.
+        outdated: whether a table had an outcome of one: it is reported when Dagster knows it.
+    """
 
     now: datetime
     count_rows: CountRows
     completed: ShowPartitions
+    growth: Growth | None = None
     events: list[Event] = field(default_factory=list)
+    outdated: bool = False
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_SECONDS)
 
     def table(self, spec: TableSpec, asset: dg.AssetSpec, status: TableStatus, seen: Seen) -> Seen:
@@ -126,6 +135,9 @@ class Report:
         found = sorted((p for p in self.completed(spec) if p.turn > turn), key=lambda p: p.turn)[:room]
         first = partitions.start.strftime(partitions.fmt)
         shown = [p for p in found if p.label >= first]  # Dagster knows no partition before
+        if len(shown) < len(found) and self.growth and (self.outdated or self.growth.look()):
+            self.outdated = True
+            return turn
         labels = [p.label for p in shown]
         rows = self.count_rows(spec, LabelRange(min(labels), max(labels))) if shown else {}
         for partition in shown:
@@ -146,12 +158,15 @@ class Report:
 
 
 def streams_sensor(
-    tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]], checks: Mapping[str, Collection[str]]
+    tables: Mapping[str, tuple[TableSpec, dg.AssetSpec]],
+    checks: Mapping[str, Collection[str]],
+    growth: Growth | None,
 ) -> dg.SensorDefinition:
     """The sensor `streams` over all tables, by their names.
 
     Args:
         checks: the checks that each table declares, by their names.
+        growth: of tables to partitions before those that Dagster knows; None where the first is declared.
     """
 
     @dg.sensor(
@@ -172,11 +187,14 @@ def streams_sensor(
                     lambda spec: _COMPLETED.validate_python(
                         client.run(f"SHOW PARTITIONS {spec.name}").result
                     ),
+                    growth,
                 )
                 evaluated: dict[str, list[CheckEvaluation]] = {}
                 for evaluation in _EVALUATED.validate_python(client.run("SHOW CHECKS").result):
                     evaluated.setdefault(evaluation.table, []).append(evaluation)
-                for status in client.status():
+                found = client.status()
+                report.outdated = growth is not None and growth.look_where_due(found)
+                for status in found:
                     if status.table not in tables:
                         continue
                     spec, asset = tables[status.table]
@@ -190,6 +208,8 @@ def streams_sensor(
                 return dg.SkipReason(str(error))
         else:
             events = report.events
+            if report.outdated:
+                reload_definitions(context)
         return dg.SensorResult(
             asset_events=events, cursor=_CURSOR.dump_json(cursor, exclude_defaults=True).decode()
         )

@@ -7,15 +7,19 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from definitions_support import FakeGateway, connect, counts, write_project
+from deltalake import write_deltalake
 
+from headrace.orchestration import streams
 from headrace.orchestration.build import build_definitions
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.lineage import asset_key
 from headrace.orchestration.partitions import partitions_of
 from headrace.orchestration.streams import MOST_EVENTS, Report, Seen
 from headrace.results import CheckEvaluation, CompletePartition, ParityResult, TableStatus
+from headrace.settings import Settings
 from headrace.spec import TableSpec, load_project
 from headrace.spec.model import TableName
 from headrace.spec.partitions.label_range import LabelRange
@@ -80,7 +84,7 @@ class Tick:
             self.asked += 1
             return list(completed)
 
-        partitions = partitions_of(spec, date(2026, 11, 20))
+        partitions = partitions_of(spec, None, now=now, start=date(2026, 11, 20))
         asset = dg.AssetSpec(asset_key(spec.name), partitions_def=partitions)
         report = Report(now, count, show)
         self.seen = report.table(spec, asset, told, seen)
@@ -332,3 +336,25 @@ def test_where_no_server_answers_every_table_is_red_until_it_does(
         "runs",
         True,
     )
+
+
+def test_older_partitions_than_dagster_knows_load_its_definitions_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has happened to them is reported then, and not before."""
+    gateway, project = FakeGateway(), write_project(tmp_path)
+    connect(monkeypatch, project, gateway)
+    asked: list[str | None] = []
+    monkeypatch.setattr(streams, "reload_definitions", lambda context: asked.append(context.cursor))
+    folder = Settings.load(project).warehouse / "dws" / "user_hour" / "snapshot"
+    write_deltalake(str(folder), pa.table({"n": [1], "logdate": [HOURS[2]]}), partition_by=["logdate"])
+    defs = build_definitions(project)
+    write_deltalake(str(folder), pa.table({"n": [1], "logdate": [HOURS[0]]}), mode="append")
+    gateway.status = [status(outcomes=3).model_dump(mode="json")]
+    gateway.results["SHOW PARTITIONS dws.user_hour"] = [p.model_dump(mode="json") for p in complete(*HOURS)]
+    gateway.results["SHOW CHECKS"] = []
+    gateway.tables["SELECT logdate AS label"] = counts({})
+    tick = evaluate(defs)
+    assert asked == [None] and {e.partition for e in tick.asset_events if e.partition} == set()
+    again = evaluate(build_definitions(project), tick.cursor)
+    assert len(asked) == 1 and [e.partition for e in again.asset_events if e.partition] == list(HOURS)
