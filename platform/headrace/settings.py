@@ -348,6 +348,19 @@ class Settings(BaseSettings):
         return self.data / "state"
 
     @property
+    def report(self) -> Path:
+        """Where `headrace report` leaves its page and Data Docs for those who link them."""
+        return self.data / "report"
+
+    @property
+    def report_page(self) -> Path:
+        return self.report / "index.html"
+
+    @property
+    def data_docs(self) -> Path:
+        return self.report / "data_docs"
+
+    @property
     def logs(self) -> Path:
         return self.data / "logs"
 

@@ -22,7 +22,7 @@ from headrace.orchestration.specs import source_spec, table_spec
 from headrace.orchestration.streams import streams_sensor
 from headrace.orchestration.workflows import workflow_job, workflows_sensor
 from headrace.planner.policy.modes import effective_freshness, refresh_modes
-from headrace.quality.suites import Suite, suite_of
+from headrace.quality.suites import Suite, suite_of, suite_page
 from headrace.settings import Settings
 from headrace.spec.model import TableSpec
 
@@ -36,6 +36,14 @@ def _suite(spec: TableSpec) -> Suite | SpecError | None:
     except SpecError as error:
         log.warning("%s", error)
         return error
+
+
+def _pages(settings: Settings, table: str, suite: Suite | SpecError | None) -> dict[str, Path]:
+    """What `headrace report` writes of a table."""
+    pages = {"report": settings.report_page}
+    if isinstance(suite, Suite) and suite.expectations:
+        pages["data_docs"] = suite_page(settings.data_docs, table)
+    return pages
 
 
 def build_definitions(directory: Path, *, start: date | None = None) -> dg.Definitions:
@@ -62,6 +70,7 @@ def build_definitions(directory: Path, *, start: date | None = None) -> dg.Defin
     tables, declared = {}, {}
     known: dict[Upstream, list[str]] = {}
     for name, spec in project.tables.items():
+        suite = _suite(spec)
         columns = stored_columns(settings.warehouse / name.layer / name.table)
         if spec.source is not None:
             known[spec.source] = columns_of_source(spec, [column for column, _ in columns])
@@ -75,10 +84,11 @@ def build_definitions(directory: Path, *, start: date | None = None) -> dg.Defin
             partitions=partitions_of(spec, extents.get(name), now=now, start=start),
             columns=columns,
             lineage=lineage,
+            pages=_pages(settings, str(name), suite),
         )
         tables[str(name)] = (spec, asset)
         assets.append(asset_of(spec, asset))
-        own = checks_of(spec, asset.key, _suite(spec))
+        own = checks_of(spec, asset.key, suite, _pages(settings, str(name), suite))
         declared[str(name)] = {key.name for check in own for key in check.check_keys}
         checks += own
     growth = Growth(look, extents) if start is None else None

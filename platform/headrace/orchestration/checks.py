@@ -3,7 +3,8 @@
 # No `from __future__ import annotations`: Dagster compares the context's annotation with its classes.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import dagster as dg
 from pydantic import TypeAdapter
@@ -13,6 +14,7 @@ from headrace.orchestration import judgements, statements
 from headrace.orchestration.assets import labels_of
 from headrace.orchestration.gateway import GatewayResource, run_statement
 from headrace.orchestration.judgements import DEAD_LETTERS, FRESHNESS, RUNS, Judgement
+from headrace.orchestration.specs import linked
 from headrace.quality.suites import Severity, Suite
 from headrace.results import ACCOUNTING, PARITY, ConstraintResult, ParityResult, TableAccount
 from headrace.spec.model import TableSpec, Violation
@@ -27,13 +29,19 @@ _CONSTRAINT_RESULTS = TypeAdapter(list[ConstraintResult])
 
 
 def checks_of(
-    spec: TableSpec, key: dg.AssetKey, suite: Suite | SpecError | None
+    spec: TableSpec,
+    key: dg.AssetKey,
+    suite: Suite | SpecError | None,
+    pages: Mapping[str, Path] | None = None,
 ) -> list[dg.AssetChecksDefinition]:
     """Every check of a table: one step proves parity and that its rows add up, one evaluates constraints and
     expectations together, one looks at its state. A rule that is named like one of the others replaces it.
+
+    Args:
+        pages: files with more about the table; expectations point to them.
     """
     wrong, suite = (suite, None) if isinstance(suite, SpecError) else (None, suite)
-    rules = [*_constraint_specs(spec, key), *_expectation_specs(suite, key)]
+    rules = [*_constraint_specs(spec, key), *_expectation_specs(suite, key, linked(pages or {}))]
     taken = {rule.name for rule in rules}
     proofs = [check for check in _proof_specs(spec, key) if check.name not in taken]
     states = [check for check in _state_specs(spec, key) if check.name not in taken]
@@ -146,12 +154,15 @@ def _constraint_specs(spec: TableSpec, key: dg.AssetKey) -> Iterator[dg.AssetChe
         )
 
 
-def _expectation_specs(suite: Suite | None, key: dg.AssetKey) -> Iterator[dg.AssetCheckSpec]:
+def _expectation_specs(
+    suite: Suite | None, key: dg.AssetKey, pages: Mapping[str, Any]
+) -> Iterator[dg.AssetCheckSpec]:
     for expectation in suite.expectations if suite else ():
         kwargs = ", ".join(f"{k}={v!r}" for k, v in expectation.kwargs.items())
         yield dg.AssetCheckSpec(
             expectation.name,
             asset=key,
+            metadata=pages,
             description="\n\n".join(filter(None, [expectation.description, f"{expectation.type}({kwargs})"])),
             blocking=expectation.severity is Severity.CRITICAL,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -33,6 +34,7 @@ def table_spec(
     partitions: Partitions | None,
     columns: Sequence[tuple[str, str]] = (),
     lineage: dg.TableColumnLineage | None = None,
+    pages: Mapping[str, Path] | None = None,
 ) -> dg.AssetSpec:
     """The asset of a materialized table.
 
@@ -42,6 +44,7 @@ def table_spec(
         partitions: those of its labels.
         columns: names and types as the warehouse has them; none before it has the table.
         lineage: what its columns are computed from.
+        pages: files with more about it, by what they are called.
     """
     return dg.AssetSpec(
         asset_key(spec.name),
@@ -54,7 +57,7 @@ def table_spec(
         partitions_def=partitions,
         freshness_policy=_freshness_policy(spec, mode, freshness[0]),
         code_version=code_version(spec),
-        metadata=_metadata(spec, freshness, columns, lineage),
+        metadata=_metadata(spec, freshness, columns, lineage) | linked(pages or {}),
     )
 
 
@@ -86,6 +89,11 @@ def _freshness_policy(
     if mode is RefreshMode.CONTINUOUS:
         freshness += (period_of(spec) or WHOLE_TABLE_PERIOD) + REPORTING
     return dg.FreshnessPolicy.time_window(max(freshness, timedelta(minutes=1)))
+
+
+def linked(pages: Mapping[str, Path]) -> dict[str, Any]:
+    """Files as metadata. Paths, because no browser follows a page's link to a file."""
+    return {name: dg.MetadataValue.path(path) for name, path in pages.items()}
 
 
 def column_metadata(asset: dg.AssetSpec) -> dict[str, Any]:

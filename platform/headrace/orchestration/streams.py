@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,7 +122,10 @@ class Report:
                 continue
             if again or seen.checked is None or evaluation.evaluated_at > seen.checked:
                 key = dg.AssetCheckKey(asset.key, evaluation.check)
-                self.events.append(judgements.judged(evaluation).evaluation(key))
+                found = judgements.judged(evaluation)
+                if evaluation.kind == "constraint" and (page := asset.metadata.get("data_docs")) is not None:
+                    found = replace(found, metadata={**found.metadata, "data_docs": page})
+                self.events.append(found.evaluation(key))
                 seen.checked = max(seen.checked or evaluation.evaluated_at, evaluation.evaluated_at)
 
     def _close(

@@ -30,12 +30,12 @@ def validate(dataframe: DataFrame, suite: Suite, *, table: str) -> list[Constrai
     if not suite.expectations:
         return []
     with _LOCK:
-        gx = _great_expectations()
+        gx = load_gx()
         from great_expectations.data_context.types.base import ProgressBarsConfig
 
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = ProgressBarsConfig(globally=False)
-        found = {e.name: _build(e) for e in suite.expectations}
+        found = {e.name: gx_expectation(e) for e in suite.expectations}
         built = gx.ExpectationSuite(
             name=table, expectations=[b for b in found.values() if not isinstance(b, str)]
         )
@@ -58,7 +58,8 @@ def validate(dataframe: DataFrame, suite: Suite, *, table: str) -> list[Constrai
     ]
 
 
-def _great_expectations() -> Any:
+def load_gx() -> Any:
+    """The package; it takes seconds."""
     # Only loopback: GX would report its use to its maker otherwise, decided when it is imported.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations
@@ -67,7 +68,7 @@ def _great_expectations() -> Any:
     return great_expectations
 
 
-def _build(expectation: Expectation) -> Any:
+def gx_expectation(expectation: Expectation) -> Any:
     """GX's expectation, or why there is none."""
     from great_expectations.expectations.metadata_types import FailureSeverity
     from great_expectations.expectations.registry import get_expectation_impl

@@ -63,6 +63,12 @@ def suite_file(spec: TableSpec) -> Path:
     return spec.path.with_name(f"{spec.path.stem}.checks.yml")
 
 
+def suite_page(directory: Path, table: str) -> Path:
+    """The page of a table's suite in the Data Docs that are in a directory."""
+    layer, _, name = table.partition(".")
+    return directory / "expectations" / layer / f"{name}.html"
+
+
 def suite_of(spec: TableSpec) -> Suite | None:
     """The suite beside the table's layer file, or None where there is no such file."""
     path = suite_file(spec)

@@ -130,6 +130,17 @@ def test_what_an_asset_shows(project: Path) -> None:
     assert spec.freshness_policy.fail_window.to_timedelta() == timedelta(hours=1, minutes=5, seconds=10)
 
 
+def test_the_report_and_data_docs_are_pointed_to(project: Path) -> None:
+    definitions, settings = build_definitions(project), Settings.load(project)
+    metadata = {s.key.to_user_string(): s.metadata for s in definitions.resolve_all_asset_specs()}
+    assert metadata["dws/user_hour"]["report"].value == str(settings.report_page)
+    page = metadata["dws/user_hour"]["data_docs"].value
+    assert page == str(settings.data_docs / "expectations/dws/user_hour.html")
+    assert "report" in metadata["dwd/orders"] and "data_docs" not in metadata["dwd/orders"]
+    specs = [s for c in definitions.asset_checks or () for s in c.check_specs if s.name == "plausible"]
+    assert [s.metadata["data_docs"].value for s in specs] == [page]
+
+
 def test_freshness_and_mode_follow_from_the_file(project: Path) -> None:
     specs = {s.key.to_user_string(): s for s in build_definitions(project).resolve_all_asset_specs()}
     assert specs["dws/user_day"].freshness_policy.fail_window.to_timedelta() == timedelta(days=1)
