@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from deltalake import DeltaTable
 from running_shop import Shop
 
 from headrace.orchestration.workflows import JOB, TURN_TAG
+from headrace.report.gather import gather
+from headrace.report.write import write_report
 from headrace.results import WorkflowStatus
 from headrace.services.stack import Stack
 from headrace.services.status import ServiceName
@@ -25,6 +28,8 @@ from headrace.sources.connect import ConnectClient
 
 pytestmark = pytest.mark.long
 
+WITH_SUITE = "dws.user_hour"
+DUE = "dws.due_meanwhile"
 HOURS, REPORT = "dws.gmv_hour", "dws.gmv_day"
 PROCESSES: tuple[ServiceName, ...] = ("dagster-code", "dagster-webserver", "dagster-daemon")
 
@@ -36,6 +41,8 @@ RUNS_OF = """query ($job: String!) { runsOrError(filter: {pipelineName: $job}) {
 MATERIALIZED = """query ($key: AssetKeyInput!) { assetOrError(assetKey: $key) { ... on Asset {
   assetMaterializations { partition metadataEntries { label ... on TextMetadataEntry { text } } } } } }"""
 
+METADATA = """query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { metadataEntries {
+  label ... on PathMetadataEntry { path } } } }"""
 PARTITIONS = "query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { partitionKeys } }"
 RELOAD = """mutation { reloadRepositoryLocation(repositoryLocationName: "headrace") { __typename } }"""
 CHECKS = """query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { assetChecksOrError {
@@ -76,8 +83,8 @@ def materializations(url: str, table: str) -> list[dict[str, Any]]:
     return found.get("assetMaterializations", []) if found else []
 
 
-def workflow(shop: Shop) -> WorkflowStatus:
-    [found] = [w for w in shop.client.workflows() if w.table == REPORT]
+def workflow(shop: Shop, table: str = REPORT) -> WorkflowStatus:
+    [found] = [w for w in shop.client.workflows() if w.table == table]
     return found
 
 
@@ -226,6 +233,18 @@ def test_what_anybody_has_found_is_shown(shop: Shop, dagster: str) -> None:
     assert checks(dagster, "dws.top_products")["parity"] is None  # nobody has asked
 
 
+def test_the_report_and_data_docs_are_where_assets_point_to(shop: Shop, dagster: str) -> None:
+    [node] = ask(dagster, METADATA, key={"path": WITH_SUITE.split(".")})["assetNodes"]
+    paths = {e["label"]: Path(e["path"]) for e in node["metadataEntries"] if "path" in e}
+    shop.client.run(f"CHECK {WITH_SUITE}")
+    gathered = gather(shop.client, "shop", datetime.now(UTC))
+    index = write_report(shop.settings, gathered).data_docs
+    assert index is not None and WITH_SUITE in index.read_text()
+    assert WITH_SUITE in paths["report"].read_text()
+    assert "Expectation" in paths["data_docs"].read_text()
+    assert list((index.parent / "validations" / "dws" / "user_hour").rglob("*.html"))
+
+
 def test_a_table_made_by_a_statement_is_an_asset_once_the_definitions_are_reloaded(
     shop: Shop, dagster: str
 ) -> None:
@@ -328,13 +347,19 @@ def refreshes(shop: Shop) -> list[str]:
 
 
 def test_what_is_killed_comes_back_and_a_run_that_died_is_told(shop: Shop, dagster: str) -> None:
+    """What came due meanwhile is refreshed by those who come back: they alone know the table."""
     supervisor, label = shop.stack.supervisor, newest(shop)
+    shop.client.run(
+        f"CREATE MATERIALIZED TABLE {DUE} (PRIMARY KEY (logdate)) FRESHNESS = INTERVAL '1' MINUTE "
+        f"REFRESH_MODE = FULL AS SELECT logdate, orders FROM {HOURS}"
+    )
     for name in PROCESSES:
         pid = supervisor.process(name).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         eventually(f"another {name}", lambda n=name, p=pid: supervisor.process(n).pid not in (None, p))
     eventually("the code location", lambda: assets(dagster))
+    eventually(f"{DUE} is refreshed", lambda: workflow(shop, DUE).took is not None)
     server = psutil.Process(supervisor.process("dagster-code").pid)
     others = set(server.children(recursive=True))
     run = launch(dagster, label)
@@ -342,4 +367,9 @@ def test_what_is_killed_comes_back_and_a_run_that_died_is_told(shop: Shop, dagst
         worker.kill()
     assert ended(dagster, run) == "FAILURE"
     assert ended(dagster, launch(dagster, label)) == "SUCCESS"
-    shop.verify(HOURS)
+    shop.verify(HOURS, DUE)
+    supervisor.stop("dagster-daemon")
+    stack = Stack(shop.settings.model_copy(update={"scheduler": "dagster"}))
+    [daemon] = [found for found in stack.status() if found.name == "dagster-daemon"]
+    assert daemon.state == "STOPPED" and "nothing refreshes" in daemon.detail
+    supervisor.launch("dagster-daemon")

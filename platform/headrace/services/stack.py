@@ -28,6 +28,9 @@ from headrace.settings import LOOPBACK, Settings
 OnProgress = Callable[[ServiceName, str], None]
 
 # Clients before what they are clients of: the warehouse ends its streams while the broker still answers.
+SCHEDULING: tuple[ServiceName, ...] = ("dagster-code", "dagster-daemon")
+"""Services without which Dagster begins no refresh."""
+
 STOP_ORDER: tuple[tuple[ServiceName, ...], ...] = (
     ("dagster-daemon", "dagster-webserver", "dagster-code", "warehouse"),
     ("connect",),
@@ -265,6 +268,13 @@ class Stack:
         )
 
     def _status(self, service: Service, known: dict[str, ProcessInfo]) -> ServiceStatus:
+        status = self._process_status(service, known)
+        if service.name in SCHEDULING and self.settings.scheduler == "dagster" and status.state != "RUNNING":
+            told = 'nothing refreshes tables that do not stream: scheduler = "dagster". Next: `headrace up`'
+            status.detail = "; ".join(filter(None, [status.detail, told]))
+        return status
+
+    def _process_status(self, service: Service, known: dict[str, ProcessInfo]) -> ServiceStatus:
         process = known.get(service.name)
         status = ServiceStatus(name=service.name, state="STOPPED")
         status.port = getattr(self.settings, service.ports[0]) if service.ports else None

@@ -181,6 +181,17 @@ def test_a_service_of_ones_own_replaces_the_embedded_one(
     assert status() == ("EXTERNAL", f"set by {setting}")
 
 
+def test_without_the_daemon_nothing_refreshes_where_dagster_schedules(tmp_path: Path) -> None:
+    def details(**settings: str) -> dict[str, str]:
+        stack = Stack(Settings.model_validate({"project": tmp_path, **settings}))
+        return {s.name: s.detail for s in stack.status() if s.name.startswith("dagster")}
+
+    found = details(scheduler="dagster")
+    assert "nothing refreshes" in found["dagster-daemon"] and "`headrace up`" in found["dagster-daemon"]
+    assert "nothing refreshes" in found["dagster-code"] and not found["dagster-webserver"]
+    assert not any(details().values())
+
+
 def test_an_external_connect_is_asked_for_its_connectors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
