@@ -129,6 +129,11 @@ class Settings(BaseSettings):
         description="first day of the partitions that Dagster shows; None: where the data begins",
     )
 
+    automation: str = Field(
+        default="",
+        description="layers, with commas between, whose checks and alerts Dagster begins by itself",
+    )
+
     snapshot: Literal["auto", "connector", "bulk"] = Field(
         default="auto", description="who reads a source for the first time; `auto` goes by its size"
     )
@@ -346,6 +351,11 @@ class Settings(BaseSettings):
     @property
     def state(self) -> Path:
         return self.data / "state"
+
+    @property
+    def automated(self) -> frozenset[str]:
+        """The layers that `automation` names."""
+        return frozenset(filter(None, (name.strip() for name in self.automation.split(","))))
 
     @property
     def report(self) -> Path:

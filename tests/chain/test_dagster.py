@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -43,6 +44,9 @@ MATERIALIZED = """query ($key: AssetKeyInput!) { assetOrError(assetKey: $key) { 
 
 METADATA = """query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { metadataEntries {
   label ... on PathMetadataEntry { path } } } }"""
+DRY_RUN = """mutation ($sensor: SensorSelector!, $cursor: String) {
+  sensorDryRun(selectorData: $sensor, cursor: $cursor) { ... on DryRunInstigationTick { evaluationResult {
+    cursor error { message } runRequests { runConfigYaml tags { key value } } } } } }"""
 PARTITIONS = "query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { partitionKeys } }"
 RELOAD = """mutation { reloadRepositoryLocation(repositoryLocationName: "headrace") { __typename } }"""
 CHECKS = """query ($key: AssetKeyInput!) { assetNodes(assetKeys: [$key]) { assetChecksOrError {
@@ -260,6 +264,26 @@ def test_a_table_made_by_a_statement_is_an_asset_once_the_definitions_are_reload
         shop.client.run(f"DROP MATERIALIZED TABLE {made}")
     ask(dagster, RELOAD)
     eventually("it is gone", lambda: made not in assets(dagster))
+
+
+def test_alerts_of_a_layer_are_runs_that_fail(shop: Shop, dagster: str) -> None:
+    """Another column than the last look has seen; the sensor is off, and evaluated once."""
+    eventually("the code location", lambda: assets(dagster))
+    place = {"repositoryLocationName": "headrace", "repositoryName": "__repository__"}
+    known = {HOURS: {"columns": {"gone": "int"}}}
+    tick = ask(dagster, DRY_RUN, sensor={**place, "sensorName": "alerts_dws"}, cursor=json.dumps(known))
+    found = tick["sensorDryRun"]["evaluationResult"]
+    assert found["error"] is None and HOURS in found["cursor"] and "top_products" in found["cursor"]
+    [request] = [
+        r for r in found["runRequests"] if {"key": "headrace/alert", "value": "columns"} in r["tags"]
+    ]
+    run = {
+        "selector": {**place, "pipelineName": "alert"},
+        "mode": "default",
+        "runConfigData": request["runConfigYaml"],
+    }
+    started = ask(dagster, LAUNCH, run=run)["launchPipelineExecution"]
+    assert ended(dagster, started["run"]["runId"]) == "FAILURE"
 
 
 @pytest.fixture

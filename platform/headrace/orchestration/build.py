@@ -12,6 +12,7 @@ import dagster as dg
 from headrace.declared import load_declared
 from headrace.errors import SpecError
 from headrace.orchestration.assets import asset_of
+from headrace.orchestration.automation import alert_job, layer_sensors
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.columns import Upstream, column_lineage, columns_of_source, stored_columns
 from headrace.orchestration.control import control_jobs
@@ -92,13 +93,15 @@ def build_definitions(directory: Path, *, start: date | None = None) -> dg.Defin
         declared[str(name)] = {key.name for check in own for key in check.check_keys}
         checks += own
     growth = Growth(look, extents) if start is None else None
+    named = {str(name): spec for name, spec in project.tables.items()}
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
-        jobs=[*control_jobs(tables), workflow_job(tables)],
+        jobs=[*control_jobs(tables), workflow_job(tables), alert_job()],
         sensors=[
             streams_sensor(tables, declared, growth),
             workflows_sensor(tables, settings.scheduler),
+            *layer_sensors(named, settings.warehouse, settings.automated),
         ],
         resources={"gateway": GatewayResource(project=str(directory))},
         # A step only waits for the warehouse server: a process for each would cost more than the wait.

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from headrace.errors import SpecError
 from headrace.orchestration import judgements, statements
 from headrace.orchestration.assets import labels_of
+from headrace.orchestration.automation import on_new_data
 from headrace.orchestration.gateway import GatewayResource, run_statement
 from headrace.orchestration.judgements import DEAD_LETTERS, FRESHNESS, RUNS, Judgement
 from headrace.orchestration.specs import linked
@@ -64,7 +65,7 @@ def _wrong_file(spec: TableSpec, key: dg.AssetKey, wrong: SpecError) -> dg.Asset
 
 def _proof_specs(spec: TableSpec, key: dg.AssetKey) -> Iterator[dg.AssetCheckSpec]:
     text = "The table equals its own SQL in batch at its recorded frontier, as multisets."
-    yield dg.AssetCheckSpec(PARITY["batch"], asset=key, description=text)
+    yield dg.AssetCheckSpec(PARITY["batch"], asset=key, description=text, automation_condition=on_new_data())
     if spec.source is not None:
         text = f"The table equals {spec.source} at a known position of the source, as multisets."
         yield dg.AssetCheckSpec(PARITY["source"], asset=key, description=text)
@@ -151,6 +152,7 @@ def _constraint_specs(spec: TableSpec, key: dg.AssetKey) -> Iterator[dg.AssetChe
             asset=key,
             description=f"{constraint.expression} (on violation: {constraint.on_violation})",
             blocking=constraint.on_violation is Violation.FAIL,
+            automation_condition=on_new_data(),
         )
 
 
@@ -163,6 +165,7 @@ def _expectation_specs(
             expectation.name,
             asset=key,
             metadata=pages,
+            automation_condition=on_new_data(),
             description="\n\n".join(filter(None, [expectation.description, f"{expectation.type}({kwargs})"])),
             blocking=expectation.severity is Severity.CRITICAL,
         )
