@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -247,9 +247,9 @@ def files(shop: Shop, table: str, part: str = "") -> str:
 
 def messages(shop: Shop, topic: str) -> str:
     """All that the topic still has."""
-    topics, broker = Topics.of(shop.settings.kafka_bootstrap), Broker.of(shop.settings)
-    bounds = topics.bounds([topic])[topic]
-    topics.close()
+    broker = Broker.of(shop.settings)
+    with closing(Topics.of(broker)) as topics:
+        bounds = topics.bounds([topic])[topic]
     begin, end = ({topic: {p: both[at] for p, both in bounds.items()}} for at in (0, 1))
     return str(read_once(broker, begin, end).to_pylist())
 
