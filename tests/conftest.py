@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
-LONG_MINUTES = float(os.environ.get("HEADRACE_LONG_MINUTES", "45"))
+LONG_MINUTES = float(os.environ.get("HEADRACE_LONG_MINUTES", "40"))
 """How long after a run has begun its last long test may begin. On a machine that many share, all of them may
 take twice what they take else: better that some are named as left out than that nobody hears of any."""
 
