@@ -132,7 +132,6 @@ def test_a_position_is_staged_exactly_whatever_its_columns_are(
     assert ("row by row" in caplog.text) == bool(more)
 
 
-@pytest.mark.timeout(600)
 def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(
     tmp_path: Path, stack_to_kill: Stack
 ) -> None:

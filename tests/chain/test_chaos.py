@@ -54,7 +54,7 @@ def shop(seed: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_all_is_equal_after_everything_was_killed(shop: Shop, seed: int) -> None:
     plan = chaos.make_plan(seed)
     print(f"HEADRACE_CHAOS_SEED={seed}")

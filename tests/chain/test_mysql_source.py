@@ -132,7 +132,6 @@ def store(running_shop: Shop) -> Iterator[Store]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_a_film_store_is_followed(store: Store) -> None:
     """200 changes and ten statements that change tables, after the first load and beside the other source."""
     store.verify()
@@ -168,7 +167,6 @@ def columns(store: Store, table: str) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_crashes_truncations_and_large_transactions_lose_nothing(store: Store) -> None:
     shop = store.shop
     store.execute("INSERT INTO busy SELECT seq, seq, repeat('a', seq % 50) FROM seq_1_to_30000")
@@ -207,7 +205,6 @@ def running(connect: ConnectClient) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_a_log_that_is_gone_is_noticed_and_resync_leads_back(store: Store) -> None:
     """Its connector was stopped for longer than the database keeps its log."""
     shop = store.shop

@@ -115,7 +115,6 @@ def at_once(bank: Shop) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_balances_agree_in_every_version(bank: Shop) -> None:
     eventually("the first load", lambda: shown(bank) == [(0, 0, 0)])
     load = pgbench(bank, "-n", "-c", str(CLIENTS), "-T", str(SECONDS), "-R", str(RATE))

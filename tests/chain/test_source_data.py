@@ -152,7 +152,6 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_the_catalogue_is_followed(followed: Followed) -> None:
     assert len(FILES) >= 21
     names = [f"stg.{table}" for table in tables()]
@@ -173,7 +172,6 @@ def test_the_catalogue_is_followed(followed: Followed) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_a_shop_with_domains_partitions_and_triggers_is_followed(followed: Followed) -> None:
     """200 changes and ten statements that change tables."""
     names = [str(name) for name in followed.project.tables if name.table.startswith("dvd_")]
@@ -190,7 +188,6 @@ def test_a_shop_with_domains_partitions_and_triggers_is_followed(followed: Follo
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_values_are_those_of_the_source(followed: Followed) -> None:
     def rows() -> int:
         return followed.status()["stg.corpus"].rows
@@ -223,7 +220,6 @@ def test_values_are_those_of_the_source(followed: Followed) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_what_spark_has_not_is_a_dead_letter(followed: Followed) -> None:
     with psycopg.connect(followed.dsn, autocommit=True) as source:
         for place, (kind, literal) in enumerate(REFUSED.items()):
@@ -255,7 +251,6 @@ def many(place: int) -> tuple[int, int]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_messages_may_change_their_form(followed: Followed, tmp_path: Path) -> None:
     """Avro with both kinds of ids, and JSON beside its schema, after plain JSON and in the same topics."""
     first, *others = (
@@ -297,7 +292,7 @@ def test_messages_may_change_their_form(followed: Followed, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_comparison_waits_until_the_standby_has_what_the_table_has(followed: Followed) -> None:
     verify = "VERIFY stg.cdc_busy"
     with (

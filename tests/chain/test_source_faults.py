@@ -192,7 +192,6 @@ def test_a_proof_goes_on_after_kafka_has_removed_what_was_read(shop: Shop) -> No
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_after_a_lost_slot_a_resync_makes_the_stream_anew(shop: Shop) -> None:
     stg = [str(name) for name in shop.project.tables if name.layer == "stg"]
     shop.wait_caught_up()

@@ -26,7 +26,6 @@ def stg_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_after_connect_has_lost_its_topics_the_source_is_read_again(stg_alone: Shop) -> None:
     """The connector reads its source anew and streams from there, past what was deleted meanwhile."""
     shop = stg_alone
@@ -83,7 +82,6 @@ def see_a_stopped_connector(shop: Shop) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_after_an_older_copy_of_the_source_a_resync_follows_what_it_has(stg_alone: Shop) -> None:
     shop, stg = stg_alone, [str(name) for name in stg_alone.project.tables]
     supervisor = shop.stack.supervisor

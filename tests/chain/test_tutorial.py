@@ -34,7 +34,6 @@ def somebodys(tmp_path: Path) -> Iterator[Settings]:
             stack.down()
 
 
-@pytest.mark.timeout(600)
 def test_every_command_does_what_the_page_says(somebodys: Settings, tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text())
     assert len(blocks) >= 7
