@@ -12,6 +12,7 @@ import httpx
 
 from headrace.errors import Cancelled, HeadraceError, TerminalError
 from headrace.gateway.errors import NotReachable, StatementFailed, StatementInterrupted, StatementRefused
+from headrace.gateway.literals import literal
 from headrace.results import ChangePage, JvmStatus, Statement, TableStatus, WorkflowStatus
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class GatewayClient:
     def changes(self, table: str, start: Start = None, *, reader: str | None = None) -> ChangePage:
         """One page of a table's changelog. With a reader's name, `start` also says what it has done."""
         clause = f" FROM VERSION {start}" if isinstance(start, int) else f" FROM {start}" if start else ""
-        name = "" if reader is None else " READER '" + reader.replace("'", "''") + "'"
+        name = "" if reader is None else f" READER {literal(reader)}"
         statement = self.run(f"CHANGES {table}{clause}{name}")
         return ChangePage(rows=self.rows(statement.id), **statement.result)
 

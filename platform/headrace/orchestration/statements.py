@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.gateway.literals import literal
 from headrace.spec.model import TableSpec
 from headrace.spec.partitions.label_range import LabelRange
 
@@ -13,7 +14,7 @@ def refresh(spec: TableSpec, labels: LabelRange | None) -> str:
 
 def refresh_new(spec: TableSpec, turn: str) -> str:
     """Carry what is new to the table, if its workflow's turn is still to come."""
-    return f"ALTER MATERIALIZED TABLE {spec.name} REFRESH NEW TURN {_literal(turn)}"
+    return f"ALTER MATERIALIZED TABLE {spec.name} REFRESH NEW TURN {literal(turn)}"
 
 
 def verify(spec: TableSpec, labels: LabelRange | None = None, *, source: bool = True) -> str:
@@ -35,7 +36,7 @@ def rows_by_label(spec: TableSpec, labels: LabelRange | None = None) -> str:
     column = spec.partition_column
     where = ""
     if labels is not None:
-        where = f" WHERE {column} >= {_literal(labels.start)} AND {column} <= {_literal(labels.end)}"
+        where = f" WHERE {column} >= {literal(labels.start)} AND {column} <= {literal(labels.end)}"
     return f"SELECT {column} AS label, count(*) AS n FROM {spec.name}{where} GROUP BY {column}"
 
 
@@ -52,9 +53,5 @@ def _partition(spec: TableSpec, labels: LabelRange | None) -> str:
         return ""
     column = spec.partition_column
     if labels.start == labels.end:
-        return f" PARTITION ({column} = {_literal(labels.start)})"
-    return f" PARTITION ({column} BETWEEN {_literal(labels.start)} AND {_literal(labels.end)})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        return f" PARTITION ({column} = {literal(labels.start)})"
+    return f" PARTITION ({column} BETWEEN {literal(labels.start)} AND {literal(labels.end)})"

@@ -12,6 +12,7 @@ from headrace.cli._shared.errors import FAILED
 from headrace.cli._shared.options import Json, Project, Table
 from headrace.cli._shared.output import print_json
 from headrace.cli._shared.progress import run_statement
+from headrace.gateway.literals import literal
 
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
@@ -42,7 +43,7 @@ def erase(
     """
     named = [_NAMED.fullmatch(part) for part in key]
     parts = [
-        f"{found[1]} = {_quoted(found[2])}" if found is not None else _quoted(part)
+        f"{found[1]} = {literal(found[2])}" if found is not None else literal(part)
         for part, found in zip(key, named, strict=True)
     ]
     text = f"ALTER MATERIALIZED TABLE {table} ERASE KEY ({', '.join(parts)})"
@@ -54,7 +55,3 @@ def erase(
         show_erased(result)
     if not dry_run and any(place["left"] and not place["kept"] for place in result["places"]):
         raise typer.Exit(FAILED)
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

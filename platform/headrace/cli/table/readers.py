@@ -9,6 +9,7 @@ import typer
 from headrace.cli._shared.errors import UsageError
 from headrace.cli._shared.options import Json, Project, open_client
 from headrace.cli._shared.output import note, print_columns, print_json
+from headrace.gateway.literals import literal
 
 
 def readers(
@@ -25,8 +26,7 @@ def readers(
         raise UsageError("--drop needs the reader's table: `headrace readers T --drop NAME`")
     with open_client(project) as client:
         if drop is not None:
-            quoted = drop.replace("'", "''")
-            client.run(f"DROP READER '{quoted}' ON {table}")
+            client.run(f"DROP READER {literal(drop)} ON {table}")
             note(f"{table}: reader {drop} is forgotten")
             return
         found: list[dict[str, Any]] = client.run(f"SHOW READERS {table or ''}").result

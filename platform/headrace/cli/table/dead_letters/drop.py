@@ -10,6 +10,7 @@ from headrace.cli._shared.options import Json, Project
 from headrace.cli._shared.output import note, print_json
 from headrace.cli._shared.progress import run_statement
 from headrace.cli.table.dead_letters.places import At, clause
+from headrace.gateway.literals import literal
 
 
 def dead_letters_drop(
@@ -20,8 +21,7 @@ def dead_letters_drop(
     as_json: Json = False,
 ) -> None:
     """Let them be, for a reason: they count no more, and are still listed by `list --all`."""
-    quoted = reason.replace("'", "''")
-    text = f"ALTER MATERIALIZED TABLE {table} DROP DEAD LETTERS{clause(at)} REASON '{quoted}'"
+    text = f"ALTER MATERIALIZED TABLE {table} DROP DEAD LETTERS{clause(at)} REASON {literal(reason)}"
     done: dict[str, Any] = run_statement(project, text)
     if as_json:
         print_json(done)

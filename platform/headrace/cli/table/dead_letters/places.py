@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from headrace.gateway.literals import literal
+
 At = Annotated[
     list[str] | None,
     typer.Option(
@@ -16,5 +18,5 @@ At = Annotated[
 
 def clause(places: list[str] | None) -> str:
     """As the statement has it."""
-    quoted = ", ".join("'" + place.replace("'", "''") + "'" for place in places or ())
+    quoted = ", ".join(map(literal, places or ()))
     return f" AT {quoted}" if quoted else ""
