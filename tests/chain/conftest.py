@@ -38,8 +38,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _shares(item: pytest.Item) -> bool:
-    """Whether the test uses the session's stack."""
-    return "stack" in getattr(item, "fixturenames", ())
+    """Whether the test uses the session's stack; `services` asks for it once it knows that it is meant."""
+    return not {"stack", "services"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session", autouse=True)
