@@ -344,12 +344,12 @@ def test_by_clicks_a_difference_is_red_and_its_repair_green(shop: Shop, dagster:
 
 
 def test_by_clicks_a_run_is_cancelled_and_leaves_nothing(shop: Shop, dagster: str, browsed: Pages) -> None:
-    """It waits for two comparisons, which wait for a connector that is stopped."""
+    """It waits for comparisons, of which two at a time wait ten seconds for a connector that is stopped."""
     shop.wait_caught_up()
     version = shop.status()[HOURS].version
     with ConnectClient(shop.settings.connect_rest) as connect:
         connect.stop("shop")
-        waiting = [shop.client.submit("VERIFY stg.users") for _ in range(2)]
+        waiting = [shop.client.submit("VERIFY stg.users") for _ in range(12)]
         try:
             run = launch(dagster, newest(shop))
             eventually("its statement", lambda: refreshes(shop) == ["QUEUED"])

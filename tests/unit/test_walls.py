@@ -25,6 +25,8 @@ def test_packages_import_downward_only(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.syspath_prepend(str(ROOT / "platform"))
+    # It configures logging, by which all loggers of the process fall silent, for later tests, too.
+    monkeypatch.setattr("logging.config.dictConfig", lambda config: None)
     failed = lint_imports(config_filename="pyproject.toml", no_cache=True)
     assert failed == os.EX_OK, capsys.readouterr().out
 
