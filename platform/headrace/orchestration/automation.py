@@ -16,7 +16,7 @@ import dagster as dg
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from headrace.errors import HeadraceError
-from headrace.orchestration.columns import stored_columns
+from headrace.orchestration.columns import open_snapshot, stored_columns
 from headrace.orchestration.gateway import GatewayResource
 from headrace.results import TableStatus
 from headrace.spec.model import TableSpec
@@ -146,7 +146,7 @@ def _alerts_sensor(
         cursor, requests = _read_cursor(context.cursor), []
         for table in found:
             name = tables[table.table].name
-            columns = dict(stored_columns(warehouse / name.layer / name.table))
+            columns = dict(stored_columns(open_snapshot(warehouse / name.layer / name.table)))
             new, cursor[table.table] = alerts(table, columns, cursor.get(table.table))
             requests += [_request(table.table, kind, text) for kind, text in new.items()]
         return dg.SensorResult(run_requests=requests, cursor=_CURSOR.dump_json(cursor).decode())

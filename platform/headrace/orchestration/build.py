@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -14,9 +14,15 @@ from headrace.errors import SpecError
 from headrace.orchestration.assets import asset_of
 from headrace.orchestration.automation import alert_job, layer_sensors
 from headrace.orchestration.checks import checks_of
-from headrace.orchestration.columns import Upstream, column_lineage, columns_of_source, stored_columns
+from headrace.orchestration.columns import (
+    Upstream,
+    column_lineage,
+    columns_of_source,
+    open_snapshot,
+    stored_columns,
+)
 from headrace.orchestration.control import control_jobs
-from headrace.orchestration.extent import Growth, shared_extents, stored_extent
+from headrace.orchestration.extent import Extents, Growth, shared_extents, stored_extent
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.partitions import partitions_of
 from headrace.orchestration.specs import source_spec, table_spec
@@ -26,6 +32,9 @@ from headrace.planner.policy.modes import effective_freshness, refresh_modes
 from headrace.quality.suites import Suite, suite_of, suite_page
 from headrace.settings import Settings
 from headrace.spec.model import TableSpec
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +72,15 @@ def build_definitions(directory: Path, *, start: date | None = None) -> dg.Defin
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
         source_spec(source, project.connectors[source.source].config) for source in sorted(project.sources())
     ]
-    look = partial(shared_extents, project.tables, partial(stored_extent, settings.warehouse))
-    extents = look()
+
+    def opened(spec: TableSpec) -> DeltaTable | None:
+        return open_snapshot(settings.warehouse / spec.name.layer / spec.name.table)
+
+    def look() -> Extents:
+        return shared_extents(project.tables, lambda spec: stored_extent(spec, opened(spec)))
+
+    snapshots = {name: opened(spec) for name, spec in project.tables.items()}
+    extents = shared_extents(project.tables, lambda spec: stored_extent(spec, snapshots[spec.name]))
     now = datetime.now(UTC)
     modes = refresh_modes(project, threshold)
     checks: list[dg.AssetChecksDefinition] = []
@@ -72,7 +88,7 @@ def build_definitions(directory: Path, *, start: date | None = None) -> dg.Defin
     known: dict[Upstream, list[str]] = {}
     for name, spec in project.tables.items():
         suite = _suite(spec)
-        columns = stored_columns(settings.warehouse / name.layer / name.table)
+        columns = stored_columns(snapshots[name])
         if spec.source is not None:
             known[spec.source] = columns_of_source(spec, [column for column, _ in columns])
         lineage = column_lineage(spec, lambda upstream: known.get(upstream, ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from sqlglot import exp
@@ -11,6 +12,9 @@ from sqlglot.optimizer.scope import Scope, build_scope
 
 from headrace.orchestration.lineage import asset_key
 from headrace.spec.model import SourceTable, TableName, TableSpec
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 Upstream = TableName | SourceTable
 Deps = Mapping[str, frozenset[tuple[Upstream, str]]]
@@ -20,21 +24,26 @@ ColumnsOf = Callable[[Upstream], Sequence[str]]
 """The columns of a table, as far as they are known."""
 
 
-def stored_columns(table: Path) -> list[tuple[str, str]]:
-    """Names and Spark SQL types of a table's columns, from its snapshot's log; empty where there is none.
+def open_snapshot(table: Path) -> DeltaTable | None:
+    """The log of a table's snapshot; None where there is none.
 
     Args:
         table: its folder in the warehouse.
     """
     if not (table / "snapshot" / "_delta_log").is_dir():
-        return []
+        return None
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        fields = DeltaTable(table / "snapshot", without_files=True).schema().fields
+        return DeltaTable(table / "snapshot")
     except DeltaError:  # made anew at this moment
-        return []
+        return None
+
+
+def stored_columns(snapshot: DeltaTable | None) -> list[tuple[str, str]]:
+    """Names and Spark SQL types of a table's columns; empty without a snapshot."""
+    fields = [] if snapshot is None else snapshot.schema().fields
     return [(f.name, _spark_type(f.type)) for f in fields if not f.name.startswith("_")]
 
 

@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.orchestration.lineage import ranged_upstreams
 from headrace.results import TableStatus
 from headrace.spec.model import TableName, TableSpec
 from headrace.spec.partitions.labels import bounds, is_label, label_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 LOOK_SECONDS = 120.0
 
@@ -37,25 +40,17 @@ StoredExtent = Callable[[TableSpec], Extent | None]
 
 def extent_of(spec: TableSpec, labels: Iterable[str | None]) -> Extent | None:
     """That of these values of the table's partition column; what is no label of a time does not count."""
-    times = sorted(label for label in labels if label is not None and is_label(spec, label))
-    if not times:
-        return None
-    first, last = (bounds(spec, label)[0].replace(tzinfo=None) for label in (times[0], times[-1]))
-    return Extent(first, last)
+    times = sorted({label for label in labels if label is not None})
+    ends = [next((t for t in order if is_label(spec, t)), None) for order in (times, reversed(times))]
+    begins = [bounds(spec, label)[0].replace(tzinfo=None) for label in ends if label is not None]
+    return Extent(*begins) if begins else None
 
 
-def stored_extent(warehouse: Path, spec: TableSpec) -> Extent | None:
-    """Of the partitions of a table's snapshot, from its Delta log; None without any."""
-    table = warehouse / spec.name.layer / spec.name.table / "snapshot"
-    if spec.partition_format is None or not (table / "_delta_log").is_dir():
+def stored_extent(spec: TableSpec, snapshot: DeltaTable | None) -> Extent | None:
+    """Of the partitions of a table's snapshot; None without any."""
+    if spec.partition_column is None or snapshot is None:
         return None
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    try:
-        return extent_of(spec, (p.get(spec.partition_column or "") for p in DeltaTable(table).partitions()))
-    except DeltaError:  # made anew at this moment
-        return None
+    return extent_of(spec, (values.get(spec.partition_column) for values in snapshot.partitions()))
 
 
 def shared_extents(tables: Mapping[TableName, TableSpec], stored: StoredExtent) -> Extents:
@@ -65,16 +60,17 @@ def shared_extents(tables: Mapping[TableName, TableSpec], stored: StoredExtent) 
         tables: upstreams before what reads them.
     """
     partitioned = {name: spec for name, spec in tables.items() if spec.partition_format is not None}
-    groups = {name: {name} for name in partitioned}
+    groups = {name: frozenset([name]) for name in partitioned}
     for name, spec in partitioned.items():
         for upstream in ranged_upstreams(spec, tables):
             joined = groups[name] | groups[upstream]
             groups.update(dict.fromkeys(joined, joined))
     own = {name: found for name, spec in partitioned.items() if (found := stored(spec)) is not None}
-    return {
-        name: _together([(partitioned[member], own[member]) for member in group if member in own])
-        for name, group in groups.items()
+    together = {
+        group: _together([(partitioned[member], own[member]) for member in group if member in own])
+        for group in set(groups.values())
     }
+    return {name: together[group] for name, group in groups.items()}
 
 
 class Growth:

@@ -12,7 +12,7 @@ from definitions_support import write_project
 from deltalake import write_deltalake
 
 from headrace.orchestration.build import build_definitions
-from headrace.orchestration.columns import column_lineage, stored_columns
+from headrace.orchestration.columns import column_lineage, open_snapshot, stored_columns
 from headrace.spec import load_project
 
 KNOWN = {"stg.orders": ("order_id", "user_id", "amount", "logdate"), "stg.users": ("user_id", "name")}
@@ -85,13 +85,13 @@ def test_a_table_whose_columns_nobody_knows_has_those_that_are_read(project: Pat
 
 def test_types_are_those_of_the_warehouse(project: Path) -> None:
     place = project / ".headrace/data/warehouse/stg/users"
-    assert stored_columns(place) == []
+    assert stored_columns(open_snapshot(place)) == []
     row = {"user_id": [1], "name": ["a"], "paid": [Decimal("1.50")], "tags": [["x"]], "_seq": ["9"]}
     types = {"paid": pa.decimal128(12, 2), "user_id": pa.int64()}
     table = pa.table({n: pa.array(v, types.get(n)) for n, v in row.items()})
     write_deltalake(str(place / "snapshot"), table)
     named = [("user_id", "bigint"), ("name", "string"), ("paid", "decimal(12,2)"), ("tags", "array<string>")]
-    assert stored_columns(place) == named
+    assert stored_columns(open_snapshot(place)) == named
     specs = {s.key.to_user_string(): s for s in build_definitions(project).resolve_all_asset_specs()}
     shown = specs["stg/users"].metadata["dagster/column_schema"].columns
     assert [(c.name, c.type) for c in shown] == named
