@@ -8,7 +8,6 @@ from typing import Literal
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects import Spark
 from sqlglot.errors import SqlglotError
 
 from headrace.errors import Location, SpecError
@@ -19,6 +18,7 @@ from headrace.planner.sql.limits import limit_windows, limited
 from headrace.planner.sql.uniqueness import total_orders
 from headrace.spec.model import TableSpec
 from headrace.spec.sql.programs import REFLECTION
+from headrace.spec.sql.query import query_tokens
 
 _INEXACT = (
     *(exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr),
@@ -64,7 +64,7 @@ def lint(
     """
     at = _locator(spec)
     total: dict[str, bool] = {}
-    if keys and columns:
+    if keys and columns and spec.query_ast.find(exp.Order, exp.Limit):
         total = total_orders(extract(limit_windows(spec), keys, columns, types))
     found = [f for rule in _RULES for f in rule(spec.query_ast, at)]
     found += _typed(spec, types or {}, at)
@@ -79,7 +79,7 @@ Locator = Callable[[exp.Expr], Location]
 
 def _locator(spec: TableSpec) -> Locator:
     """Where a node stands. sqlglot keeps no position of keywords such as CURRENT_DATE: search for those."""
-    tokens = Spark().tokenize(spec.query)
+    tokens = query_tokens(spec.query)
 
     def locate(node: exp.Expr) -> Location:
         starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]

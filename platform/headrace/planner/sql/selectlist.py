@@ -88,7 +88,7 @@ def items(spec: TableSpec) -> tuple[Item, ...]:
     """The items of the top SELECT list, in order. Raises Unsupported."""
     select = spec.query_ast
     assert isinstance(select, exp.Select)
-    pieces = list(_pieces(Piece(spec.query, tuple(query_tokens(spec.query)))))
+    pieces = list(_pieces(Piece(spec.query, query_tokens(spec.query))))
     if len(pieces) != len(select.expressions):
         raise Unsupported("the SELECT list cannot be taken apart")
     return tuple(_item(piece, node) for piece, node in zip(pieces, select.expressions, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sqlglot.tokens import Token, TokenType
 
@@ -36,7 +37,7 @@ def check_parameters(query: Query, *, partitioned: bool) -> None:
         raise query.error("a range parameter in a table without partitions by time", min(used.values()), hint)
 
 
-def parameter_at(text: str, tokens: list[Token], i: int) -> str | None:
+def parameter_at(text: str, tokens: Sequence[Token], i: int) -> str | None:
     """The name, where `tokens[i:i+4]` are exactly `${start_date}` or `${end_date}`."""
     if i + 3 < len(tokens):
         written = text[tokens[i].start : tokens[i + 3].end + 1]
@@ -44,7 +45,7 @@ def parameter_at(text: str, tokens: list[Token], i: int) -> str | None:
     return None
 
 
-def _unknown_parameter(query: Query, tokens: list[Token], i: int) -> SpecError:
+def _unknown_parameter(query: Query, tokens: Sequence[Token], i: int) -> SpecError:
     written = re.match(r"[$@](\{[^}\s]*\}?|\w*)", query.text[tokens[i].start :])
     name = written[0] if written else tokens[i].text
     known = [f"${{{p}}}" for p in PARAMETERS]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects import Spark
 from sqlglot.errors import ParseError, SqlglotError
@@ -55,7 +55,7 @@ def parse_query(query: Query) -> exp.Query:
         hint = "AS is followed by one SELECT; headrace writes the table"
         raise query.error(f"a layer file holds no {opening.text.upper()}", opening.start, hint)
     try:
-        parsed = sqlglot.parse(query.text, dialect="spark")
+        parsed = Spark().parser().parse(list(query_tokens(query.text)), query.text)
     except ParseError as error:
         raise _syntax_error(query, error) from None
     except SqlglotError as error:
@@ -71,9 +71,10 @@ def tables(parsed: exp.Query) -> list[exp.Table]:
     return [t for t in parsed.find_all(exp.Table) if not t.find_ancestor(exp.Hint)]
 
 
-def query_tokens(text: str) -> list[Token]:
-    """The tokens of a query that was read before, so they cannot fail."""
-    return Spark().tokenize(text)
+@lru_cache(maxsize=512)
+def query_tokens(text: str) -> tuple[Token, ...]:
+    """The tokens of a query that was read before, so they cannot fail. Kept: they are asked for often."""
+    return tuple(Spark().tokenize(text))
 
 
 def _syntax_error(query: Query, error: ParseError) -> SpecError:
