@@ -57,6 +57,7 @@ def test_an_empty_file_is_an_empty_suite(tmp_path: Path) -> None:
     ("text", "position", "message"),
     [
         ("checks: [", "1:10", "not YAML"),
+        ("checks:\n  - type: a\ab", "2:12", "not YAML: U\\+0007 may not stand in it"),
         ("- a", "1:1", "the file must be a mapping"),
         ("check:\n  - x", "1:1", "no field `check`.*\n.*did you mean `checks`"),
         ("checks: 3", "1:9", "`checks` must be a list"),
@@ -84,6 +85,14 @@ def test_what_is_wrong_is_named_with_its_place(
     with pytest.raises(SpecError, match=message) as raised:
         load_suite(path)
     assert str(raised.value).startswith(f"{path}:{position}:")
+
+
+def test_a_suite_is_utf_8(tmp_path: Path) -> None:
+    path = write(tmp_path, "")
+    path.write_bytes("checks:\n  - type: ä".encode("latin-1"))
+    with pytest.raises(SpecError, match="is not UTF-8") as raised:
+        load_suite(path)
+    assert raised.value.location is not None and raised.value.location.line == 2
 
 
 def test_types_are_known_without_importing_great_expectations() -> None:

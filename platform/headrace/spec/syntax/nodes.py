@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 from yaml.constructor import SafeConstructor
+from yaml.reader import ReaderError
 
 from headrace.errors import Location, SpecError, did_you_mean
+from headrace.spec.syntax.text import SourceText, advance
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """In Python alone it takes a tenth of the time of `headrace plan`; wheels of every system have the other."""
@@ -21,13 +24,20 @@ class Nodes:
         self.path = path
 
     def root(self) -> yaml.Node | None:
-        """The file's; None where it is empty. Raises SpecError: it is not YAML."""
-        try:
-            return yaml.compose(self.path.read_text(encoding="utf-8"), _LOADER)
+        """The file's; None where it is empty. Raises SpecError: it is not YAML, or not UTF-8."""
+        text = SourceText.read(self.path).text
+        with suppress(yaml.YAMLError):
+            return yaml.compose(text, _LOADER)
+        try:  # again: this one says better what is wrong, and where
+            return yaml.compose(text, yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
             raise SpecError(f"not YAML: {error.problem}", Location(self.path, line, column)) from None
+        except ReaderError as error:
+            at = advance(Location(self.path, 1), text[: error.position])
+            character = f"U+{ord(text[error.position]):04X}"
+            raise SpecError(f"not YAML: {character} may not stand in it", at, "write it as an escape") from None
 
     def mapping(
         self, node: yaml.Node, what: str, *, allowed: tuple[str, ...] | None = None
