@@ -36,8 +36,8 @@ class Nodes:
             raise SpecError(f"not YAML: {error.problem}", Location(self.path, line, column)) from None
         except ReaderError as error:
             at = advance(Location(self.path, 1), text[: error.position])
-            character = f"U+{ord(text[error.position]):04X}"
-            raise SpecError(f"not YAML: {character} may not stand in it", at, "write it as an escape") from None
+            message = f"not YAML: U+{ord(text[error.position]):04X} may not stand in it"
+            raise SpecError(message, at, "write it as an escape") from None
 
     def mapping(
         self, node: yaml.Node, what: str, *, allowed: tuple[str, ...] | None = None
