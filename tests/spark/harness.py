@@ -37,18 +37,22 @@ Row = dict[str, Any]
 Key = Any
 """The value of a one-column key, else the tuple of a key's values."""
 
+HOURS = "yyyyMMddHH"
+
 
 @dataclass(frozen=True)
 class Captured:
     """A captured table: columns as PostgreSQL declares them, and its primary key.
 
     Args:
-        partition: a text column with labels `yyyyMMddHH` by which the stg table is partitioned, or None.
+        partition: a text column with labels by which the stg table is partitioned, or None.
+        labels: their format.
     """
 
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
     partition: str | None = None
+    labels: str = HOURS
 
     def key_of(self, row: Row) -> Key:
         values = tuple(row[c] for c in self.key)
@@ -62,8 +66,8 @@ class Captured:
                 f"AS SELECT * FROM shop.public.{table}"
             )
         return (
-            f"CREATE MATERIALIZED TABLE stg.{table} {partitioned_by(self.partition)} FRESHNESS = DOWNSTREAM "
-            f"AS SELECT * FROM shop.public.{table} "
+            f"CREATE MATERIALIZED TABLE stg.{table} {partitioned_by(self.partition, self.labels)} "
+            f"FRESHNESS = DOWNSTREAM AS SELECT * FROM shop.public.{table} "
             f"WHERE {self.partition} >= ${{start_date}} AND {self.partition} <= ${{end_date}}"
         )
 
@@ -78,9 +82,9 @@ SOURCES = {
 }
 
 
-def partitioned_by(column: str) -> str:
-    """The clauses of a layer file that partition it by hours."""
-    return f"PARTITIONED BY ({column}) WITH ('partition.fields.{column}.date-formatter' = 'yyyyMMddHH')"
+def partitioned_by(column: str, labels: str = HOURS) -> str:
+    """The clauses of a layer file that partition it by labels of this format."""
+    return f"PARTITIONED BY ({column}) WITH ('partition.fields.{column}.date-formatter' = '{labels}')"
 
 
 def layer(name: str, key: str, query: str, *, partitioned: bool = True, extra: str = "") -> str:

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import yaml
-from harness import Captured, Harness, Row, Source, partitioned_by
+from harness import HOURS, Captured, Harness, Row, Source, partitioned_by
 
 from headrace.engine.compaction.compaction import compact
 from headrace.sources.stream.envelope import Event
@@ -27,14 +27,15 @@ PARTITIONS = 3
 
 @dataclass(frozen=True)
 class Declared:
-    """A derived table: its query, primary key and the column of hour labels it is partitioned by."""
+    """A derived table: its query, primary key, the column it is partitioned by and its labels' format."""
 
     sql: str
     key: tuple[str, ...]
     partition: str | None = None
+    labels: str = HOURS
 
     def layer(self, name: str) -> str:
-        clause = partitioned_by(self.partition) if self.partition else ""
+        clause = partitioned_by(self.partition, self.labels) if self.partition else ""
         return (
             f"CREATE MATERIALIZED TABLE {name} (PRIMARY KEY ({', '.join(self.key)})) {clause} "
             f"FRESHNESS = INTERVAL '10' SECOND AS {self.sql}"
@@ -140,11 +141,13 @@ def load(path: Path) -> Scenario:
     read = yaml.safe_load(path.read_text())
     _known(read, {"about", "known", "sources", "tables", "steps"}, path)
     sources = {
-        name: Captured(tuple(s["columns"].items()), tuple(s["key"]), s.get("partition"))
+        name: Captured(
+            tuple(s["columns"].items()), tuple(s["key"]), s.get("partition"), s.get("labels", HOURS)
+        )
         for name, s in read["sources"].items()
     }
     tables = {
-        name: Declared(t["sql"].strip(), tuple(t["key"]), t.get("partition"))
+        name: Declared(t["sql"].strip(), tuple(t["key"]), t.get("partition"), t.get("labels", HOURS))
         for name, t in read["tables"].items()
     }
     steps = tuple(_step(s, path) for s in read["steps"])

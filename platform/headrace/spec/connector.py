@@ -75,7 +75,7 @@ def load_connector(path: Path) -> Connector:
         raise SpecError(
             message, _line_of(path, text, "topic.prefix"), "make the three one: the source's name in SQL"
         )
-    if not NAME.match(name):
+    if not NAME.fullmatch(name):
         hint = f"names match {NAME.pattern}"
         raise SpecError(f"`{name}` is not a name headrace takes", _line_of(path, text, "name"), hint)
     return Connector(name, path, config)

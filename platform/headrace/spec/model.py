@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.spec.calendar import Calendar
     from headrace.spec.ddl.start import StartMode
 
-NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 LAYERS = ("stg", "dwd", "dws")
 
 QUARANTINE = "$quarantine"

@@ -124,7 +124,7 @@ class SourceFile:
         if route is not None and route.symbol:
             text = text.replace(route.symbol, table)
         layer, _, name = text.lower().partition(".")
-        if layer != "stg" or not NAME.match(name):
+        if layer != "stg" or not NAME.fullmatch(name):
             raise SpecError(
                 f"`{schema}.{table}` would be `{text}`", where, f"{_FORM}: give it one by `route`"
             )
@@ -208,4 +208,4 @@ def _matches(names: Names, name: str) -> bool:
 
 
 def _quoted(part: str) -> str:
-    return part if NAME.match(part) else quoted(part)
+    return part if NAME.fullmatch(part) else quoted(part)

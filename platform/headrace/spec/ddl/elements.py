@@ -70,7 +70,7 @@ def _primary_key(cursor: Cursor) -> tuple[str, ...]:
 
 def _constraint_name(cursor: Cursor, known: list[Constraint]) -> str:
     word = cursor.name("a constraint's name")
-    if not NAME.match(word.value):
+    if not NAME.fullmatch(word.value):
         raise cursor.error(
             f"`{word.value}` is not a name headrace takes", at=word, hint=f"names match {NAME.pattern}"
         )

@@ -74,7 +74,7 @@ def _table_name(cursor: Cursor) -> TableName:
 
 
 def checked_name(cursor: Cursor, word: Word) -> str:
-    if not NAME.match(word.value):
+    if not NAME.fullmatch(word.value):
         raise cursor.error(
             f"`{word.value}` is not a name headrace takes",
             at=word,

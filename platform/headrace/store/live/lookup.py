@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,8 +69,10 @@ class SnapshotIndex:
         if self._partition:
             field = ds.field(self._partition)
             expression = field.is_null() if value is None else field == value
+        # A URI of a folder whose name is escaped where a label has other characters than digits.
+        place = root / unquote(action["path"])
         fragment = self._format.make_fragment(
-            str(root / action["path"]), filesystem=self._filesystem, partition_expression=expression
+            str(place), filesystem=self._filesystem, partition_expression=expression
         )
         names = self._schema.names
         return _File(

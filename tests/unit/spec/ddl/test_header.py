@@ -136,6 +136,8 @@ TAIL = "FRESHNESS = DOWNSTREAM\nAS\nSELECT a FROM dwd.o"
         ("CREATE MATERIALIZED TABLE ods.t", "1:27", "`ods` is no layer"),
         ("CREATE MATERIALIZED TABLE dws.\n  UserHour", "2:3", "`UserHour` is not a name"),
         ("CREATE MATERIALIZED TABLE dws.`user-hour`", "1:31", "`user-hour` is not a name"),
+        ("CREATE MATERIALIZED TABLE dws.`user_hour\n`", "1:31", "is not a name"),
+        ("CREATE MATERIALIZED TABLE dws.`../../user_hour`", "1:31", "is not a name"),
         ("CREATE MATERIALIZED TABLE dws." + "a" * 64, "1:31", "is not a name"),
         ("CREATE MATERIALIZED TABLE dws.t (\n  a INT\n)", "2:3", "lists no columns"),
         ("CREATE MATERIALIZED TABLE dws.t (PRIMARY KEY ())", "1:47", "expected a key column, found `)`"),
