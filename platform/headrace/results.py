@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 State = Literal["INITIALIZING", "RUNNING", "SUSPENDED", "FAILED", "NEEDS RESYNC"]
 
 
-class TableStatus(BaseModel):
+class _Result(BaseModel, defer_build=True):
+    """Its validation is built when it is first used: a command needs two or three of all of these."""
+
+
+class TableStatus(_Result):
     """One line of `headrace status`. Seconds throughout."""
 
     table: str
@@ -73,7 +77,7 @@ class TableStatus(BaseModel):
         return declared is not None and measured is not None and measured > declared
 
 
-class JvmStatus(BaseModel):
+class JvmStatus(_Result):
     """What the warehouse server's JVM has done since it started. Micro-batches should compile nothing."""
 
     java: str
@@ -85,7 +89,7 @@ class JvmStatus(BaseModel):
     micro_batches: int = Field(description="of all flows")
 
 
-class CompletePartition(BaseModel):
+class CompletePartition(_Result):
     """One line of `SHOW PARTITIONS`."""
 
     label: str
@@ -100,7 +104,7 @@ class CompletePartition(BaseModel):
     turn: int = Field(description="place of the outcome among those of the table's partitions; 0 without any")
 
 
-class AlterResult(BaseModel):
+class AlterResult(_Result):
     """`ALTER … SET` and `RESET`: what the table is to be now, and which tables' modes followed."""
 
     table: str
@@ -111,7 +115,7 @@ class AlterResult(BaseModel):
     moved: dict[str, str] = Field(default={}, description="new mode of every table that has another one now")
 
 
-class AppliedTable(BaseModel):
+class AppliedTable(_Result):
     """One table that `APPLY` changes: what and why, then what came of it."""
 
     table: str
@@ -124,7 +128,7 @@ class AppliedTable(BaseModel):
     refreshed: RefreshResult | None = None
 
 
-class ApplyResult(BaseModel):
+class ApplyResult(_Result):
     """`APPLY`, `CREATE`, `ALTER … AS`, `… ROLLBACK` and `DROP`. After a dry run nothing is refreshed."""
 
     dry_run: bool
@@ -134,7 +138,7 @@ class ApplyResult(BaseModel):
     seconds: float = 0.0
 
 
-class RefreshResult(BaseModel):
+class RefreshResult(_Result):
     table: str
     start: str
     end: str
@@ -151,7 +155,7 @@ class RefreshResult(BaseModel):
 WorkflowState = Literal["DUE", "RUNNING", "WAITING", "SUSPENDED"]
 
 
-class WorkflowStatus(BaseModel):
+class WorkflowStatus(_Result):
     """One refresh workflow: a table that no flow advances. Seconds throughout."""
 
     table: str
@@ -164,7 +168,7 @@ class WorkflowStatus(BaseModel):
     turn: str = Field(description="of the next refresh, or of the one under way; never used again")
 
 
-class ImmutableResult(BaseModel):
+class ImmutableResult(_Result):
     """`ALTER … SET IMMUTABLE WHERE` and `RESET IMMUTABLE`."""
 
     table: str
@@ -173,7 +177,7 @@ class ImmutableResult(BaseModel):
     refreshed: RefreshResult | None = Field(default=None, description="set where partitions were opened")
 
 
-class LoadResult(BaseModel):
+class LoadResult(_Result):
     """`LOAD SOURCE`: a source's bulk snapshot, or why its connector must read it."""
 
     source: str
@@ -184,14 +188,14 @@ class LoadResult(BaseModel):
     seconds: float = 0.0
 
 
-class DifferingRow(BaseModel):
+class DifferingRow(_Result):
     """A row that only one side has. `side` names the side that has it."""
 
     side: Literal["table", "expected"]
     row: dict[str, Any]
 
 
-class Repaired(BaseModel):
+class Repaired(_Result):
     """What `VERIFY … REPAIR` did to a table that differed."""
 
     partitions: list[str] = Field(description="partitions recomputed; empty for the whole table")
@@ -203,7 +207,7 @@ class Repaired(BaseModel):
     seconds: float
 
 
-class ParityResult(BaseModel):
+class ParityResult(_Result):
     """One comparison as multisets, exact. `against` is `batch` (the table's own SQL at its recorded
     frontier) or `source` (the captured table at a known position)."""
 
@@ -231,7 +235,7 @@ class ParityResult(BaseModel):
     )
 
 
-class ResyncResult(BaseModel):
+class ResyncResult(_Result):
     """`ALTER … RESYNC`: what it changed or, after a dry run, what it would."""
 
     table: str
@@ -240,7 +244,7 @@ class ResyncResult(BaseModel):
     refreshed: RefreshResult | None = None
 
 
-class DeadLettersResult(BaseModel):
+class DeadLettersResult(_Result):
     """What became of a stg table's open dead letters.
 
     `refused`: those that still cannot be applied, each with partition, offset and reason.
@@ -252,7 +256,7 @@ class DeadLettersResult(BaseModel):
     refused: list[dict[str, Any]] = []
 
 
-class CascadeTable(BaseModel):
+class CascadeTable(_Result):
     """One table of a cascade: what of it is run again and why, then what came of it."""
 
     table: str
@@ -266,7 +270,7 @@ class CascadeTable(BaseModel):
     proof: list[ParityResult] = []
 
 
-class CascadeResult(BaseModel):
+class CascadeResult(_Result):
     """`REFRESH … CASCADE`, tables upstreams first. After a dry run nothing is refreshed or proven."""
 
     table: str
@@ -277,7 +281,7 @@ class CascadeResult(BaseModel):
     seconds: float = 0.0
 
 
-class RewoundTable(BaseModel):
+class RewoundTable(_Result):
     """One table of a rewind. The counts are what the rewind changes, also after a dry run."""
 
     table: str
@@ -292,7 +296,7 @@ class RewoundTable(BaseModel):
     frontier: dict[str, Any] = Field(description="from where the table goes on once it is resumed")
 
 
-class RewindResult(BaseModel):
+class RewindResult(_Result):
     """`ALTER … REWIND TO`, tables upstreams first. After a dry run nothing has changed."""
 
     table: str
@@ -302,7 +306,7 @@ class RewindResult(BaseModel):
     seconds: float = 0.0
 
 
-class ErasedPlace(BaseModel):
+class ErasedPlace(_Result):
     """One place that may hold a key: how much of it was found there, and is left."""
 
     table: str
@@ -317,7 +321,7 @@ class ErasedPlace(BaseModel):
     )
 
 
-class EraseResult(BaseModel):
+class EraseResult(_Result):
     """`ALTER … ERASE KEY`, tables upstreams first. After a dry run nothing has changed."""
 
     table: str
@@ -340,7 +344,7 @@ EXAMPLES = 10
 """Of what breaks a constraint or an expectation, so many are shown."""
 
 
-class ConstraintResult(BaseModel):
+class ConstraintResult(_Result):
     """What one constraint, or one expectation of the table's suite, found."""
 
     table: str
@@ -363,7 +367,7 @@ ACCOUNTING = "accounting"
 """The check that rows and events of a table add up."""
 
 
-class CheckEvaluation(BaseModel):
+class CheckEvaluation(_Result):
     """What a check of a table found last. `SHOW CHECKS`."""
 
     table: str
@@ -416,7 +420,7 @@ def evaluations(
     return [CheckEvaluation.of(result, "" if labels is None else str(labels)) for result in results]
 
 
-class RefreshDecision(BaseModel):
+class RefreshDecision(_Result):
     """How one refresh ran, why, and what was expected of the alternatives."""
 
     committed_at: datetime | None = None
@@ -435,7 +439,7 @@ class RefreshDecision(BaseModel):
     shadow: dict[str, float] = Field(default={}, description="seconds of an alternative run to compare")
 
 
-class PropertyDecision(BaseModel):
+class PropertyDecision(_Result):
     """One change of a table's freshness or mode, and why it was made."""
 
     at: datetime
@@ -445,7 +449,7 @@ class PropertyDecision(BaseModel):
     why: str
 
 
-class CommitAccount(BaseModel):
+class CommitAccount(_Result):
     """One commit of a table: what it read, and what it did to the rows."""
 
     version: int
@@ -462,7 +466,7 @@ class CommitAccount(BaseModel):
     events: dict[str, Any] = Field(default={}, description="what became of a stg table's events")
 
 
-class TableAccount(BaseModel):
+class TableAccount(_Result):
     """`SHOW ACCOUNTING T`: whether rows and events of a table add up."""
 
     table: str
@@ -476,7 +480,7 @@ class TableAccount(BaseModel):
     problems: list[str] = []
 
 
-class Explanation(BaseModel):
+class Explanation(_Result):
     """`headrace explain T`."""
 
     table: str
@@ -521,7 +525,7 @@ class ChangePage:
     head: int
 
 
-class Accounting(BaseModel):
+class Accounting(_Result):
     """What became of the events of one stg commit: `events` is the sum of all the others.
 
     An event is counted by what it did to the table. `folded` ones were followed by a later one of their key
@@ -559,7 +563,7 @@ class Accounting(BaseModel):
         return self.events == applied + out + self.duplicate + self.tombstones and least >= 0
 
 
-class Statement(BaseModel):
+class Statement(_Result):
     """A submitted statement, as the gateway shows it."""
 
     id: str

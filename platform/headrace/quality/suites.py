@@ -27,7 +27,7 @@ from headrace.spec.model import TableSpec
 from headrace.spec.syntax.nodes import Nodes
 
 _FIELDS = ("type", "kwargs", "severity", "name", "description")
-_CHECK_NAME = re.compile(r"^[A-Za-z0-9_]+$")
+_CHECK_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
 class Severity(StrEnum):
@@ -151,7 +151,7 @@ class _Reader(Nodes):
                 raise self.error(fields["severity"], f"unknown severity `{text}`", f"one of {known}")
             severity = Severity(text)
         name = self.text(fields["name"], "name") if "name" in fields else _default_name(kind, kwargs)
-        if not _CHECK_NAME.match(name):
+        if not _CHECK_NAME.fullmatch(name):
             raise self.error(fields.get("name", node), f"`{name}` is no check name: letters, digits and _")
         said = self.text(fields["description"], "description") if "description" in fields else ""
         return Expectation(name, kind, kwargs, severity, self.location(node), said)
