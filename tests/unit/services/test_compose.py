@@ -29,11 +29,12 @@ LONG_RUNNING = sorted(SERVICES.keys() - JOBS)
 
 
 @pytest.fixture
-def settings(monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Those of this checkout, as they are before anything has run in it."""
     for name in os.environ:
         if name.startswith("HEADRACE_"):
             monkeypatch.delenv(name)
-    return Settings.load(DEPLOY.parent)
+    return Settings.load(DEPLOY.parent).model_copy(update={"data": tmp_path})
 
 
 def resolved(value: str) -> str:
