@@ -1,6 +1,7 @@
 """Everything is killed while ten tables are written, truncated and altered: at the end all is equal.
 
-`HEADRACE_CHAOS_SEED=20261126` plays that seed again, `HEADRACE_CHAOS_RUNS=20` so many from it on.
+`HEADRACE_CHAOS_SEED=20261126` plays that seed again, `HEADRACE_CHAOS_RUNS=20` so many from it on, which want
+`HEADRACE_LONG_MINUTES=600`.
 """
 
 from __future__ import annotations
