@@ -146,7 +146,8 @@ def _alerts_sensor(
         cursor, requests = _read_cursor(context.cursor), []
         for table in found:
             name = tables[table.table].name
-            columns = dict(stored_columns(open_snapshot(warehouse / name.layer / name.table)))
+            snapshot = open_snapshot(warehouse / name.layer / name.table, files=False)
+            columns = dict(stored_columns(snapshot))
             new, cursor[table.table] = alerts(table, columns, cursor.get(table.table))
             requests += [_request(table.table, kind, text) for kind, text in new.items()]
         return dg.SensorResult(run_requests=requests, cursor=_CURSOR.dump_json(cursor).decode())

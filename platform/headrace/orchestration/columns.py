@@ -24,11 +24,12 @@ ColumnsOf = Callable[[Upstream], Sequence[str]]
 """The columns of a table, as far as they are known."""
 
 
-def open_snapshot(table: Path) -> DeltaTable | None:
+def open_snapshot(table: Path, *, files: bool = True) -> DeltaTable | None:
     """The log of a table's snapshot; None where there is none.
 
     Args:
         table: its folder in the warehouse.
+        files: also which files and partitions it has, which takes longer the more there are.
     """
     if not (table / "snapshot" / "_delta_log").is_dir():
         return None
@@ -36,7 +37,7 @@ def open_snapshot(table: Path) -> DeltaTable | None:
     from deltalake.exceptions import DeltaError
 
     try:
-        return DeltaTable(table / "snapshot")
+        return DeltaTable(table / "snapshot", without_files=not files)
     except DeltaError:  # made anew at this moment
         return None
 
