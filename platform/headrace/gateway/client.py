@@ -30,6 +30,8 @@ OnProgress = Callable[[Statement], None]
 
 FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 _POLL_SECONDS = 5.0  # how long the server holds a poll open when nothing changes
+_FIRST_POLL_SECONDS = 0.5
+"""The same of the first: most statements end within it, and the others are then shown as they are."""
 
 
 class GatewayClient:
@@ -76,7 +78,7 @@ class GatewayClient:
         """Wait until the statement has ended, however it ended; `on_progress` sees every change."""
         seen: Statement | None = None
         while True:
-            statement = self._poll(id, 0.0 if seen is None else _POLL_SECONDS)
+            statement = self._poll(id, _FIRST_POLL_SECONDS if seen is None else _POLL_SECONDS)
             if on_progress is not None and statement != seen:
                 on_progress(statement)
             if statement.state in FINISHED:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.engine.table.table import Delta, Table
-from headrace.planner.policy.choice import FULL, Choice, Features, Place, choose, estimate, samples
+from headrace.planner.policy.choice import FULL, Choice, Features, Place, Sample, choose, estimate, samples
 from headrace.planner.strategies import AffectedKeys, AffectedPartitions, Full, Strategy, TopN, Weighted
 from headrace.spec.model import CorrectionPolicy, RefreshPolicy, TableName
 from headrace.store.record.commits import HISTORY, Commit, decisions, newest
@@ -126,7 +126,7 @@ def decide(
         place=place,
     )
     changes = {str(name): str(delta.change) for name, delta in deltas.items()}
-    past = [sample for decision in history(table) for sample in samples(decision)]
+    past = [sample for own in _taught(table) for sample in own]
     if table.store.version == 0:
         first = Choice(FULL, "the table is empty: its first load", (estimate(FULL, features, past),))
         return Refresh(commit, first, Full(), features, changes)
@@ -154,3 +154,16 @@ def history(table: Table) -> deque[Decision]:
     if table.run.decisions is None:
         table.run.decisions = deque(decisions(newest(table.store.changelog.path, HISTORY)), HISTORY)
     return table.run.decisions
+
+
+def remember(table: Table, decision: Decision) -> None:
+    """The table's newest decision: what it took counts from now on."""
+    _taught(table).append(samples(decision))
+    history(table).append(decision)
+
+
+def _taught(table: Table) -> deque[list[Sample]]:
+    """What each past refresh took, oldest first."""
+    if table.run.samples is None:
+        table.run.samples = deque(map(samples, history(table)), HISTORY)
+    return table.run.samples

@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.engine.compaction.compaction import compact, snapshot_commit, warm_head
 from headrace.engine.refresh.audit import audit
 from headrace.engine.refresh.constraints import check_violations, gathered
-from headrace.engine.refresh.decision import Refresh, candidates, decide, history, recomputing, whole_query
+from headrace.engine.refresh.decision import Refresh, candidates, decide, recomputing, remember, whole_query
 from headrace.engine.refresh.shadow import compare, due
 from headrace.engine.refresh.strategies.executors import EXECUTORS
 from headrace.engine.refresh.upstream_change import changes_since, corrected
@@ -153,7 +153,7 @@ def _refresh(
     work = Work(sessions, table, upstreams, heads, deltas, skip, shadowed)
     delta = _carry_out(work, refresh, force=force, again=again)
     if refresh.decision is not None:
-        history(table).append(refresh.decision)
+        remember(table, refresh.decision)
     table.run.covered = reached
     return delta
 

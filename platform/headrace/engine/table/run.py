@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from headrace.engine.spark.prepared import Queries
 from headrace.percentile import percentile
+from headrace.planner.policy.choice import Sample
 from headrace.quality.blocking import Blocking
 from headrace.sources.origin import Origin
 from headrace.store.record.commits import Commit
@@ -50,6 +52,9 @@ class TableRun:
     decisions: deque[Decision] | None = None
     """Past decisions, oldest first; None before they were read back."""
 
+    samples: deque[list[Sample]] | None = None
+    """What each of them teaches, worked out once."""
+
     refreshes: int = 0
     """Refreshes by this process."""
 
@@ -88,5 +93,6 @@ class TableRun:
     def measured(self, share: float, window: float) -> float | None:
         """The latency that `share` of the commits of the last `window` seconds keep; None without any."""
         since = time.monotonic() - window
-        found = sorted(latency for at, latency in self.latencies.copy() if at >= since)
+        newest = reversed(self.latencies.copy())
+        found = sorted(latency for at, latency in takewhile(lambda seen: seen[0] >= since, newest))
         return percentile(found, share) if found else None

@@ -14,6 +14,9 @@ from headrace.store.schema import INSERT, KIND, UPDATE_AFTER, VERSION, TableSche
 
 _LIVE = {INSERT, UPDATE_AFTER}
 
+MOST_PARTS = 64
+"""Batches of changes that are kept one by one; more are merged."""
+
 
 @dataclass(frozen=True)
 class TailView:
@@ -28,22 +31,63 @@ class TailView:
         return semi_join(self.rows, columns, keys)
 
 
+class _Part:
+    """Rows that came together. Those that are not their key's latest are masked, and left out when read."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        self._latest = bytearray(rows.num_rows)
+        self._read: pa.Table | None = None
+        self.count = 0
+
+    def add(self, row: int) -> None:
+        self._latest[row] = 1
+        self.count += 1
+        self._read = None
+
+    def drop(self, row: int) -> None:
+        self._latest[row] = 0
+        self.count -= 1
+        self._read = None
+
+    def places(self) -> dict[int, int]:
+        """Where each latest row is among those that `read` gives."""
+        return {row: place for place, row in enumerate(r for r, latest in enumerate(self._latest) if latest)}
+
+    def read(self) -> pa.Table:
+        """The latest rows."""
+        if self._read is None:
+            mask = pa.Array.from_buffers(
+                pa.uint8(), len(self._latest), [None, pa.py_buffer(bytes(self._latest))]
+            )
+            whole = self.count == len(self._latest)
+            self._read = self._rows if whole else self._rows.filter(mask.cast(pa.bool_()))
+        return self._read
+
+
 @dataclass
 class _Entry:
     version: int
-    batch: pa.Table | None = None
-    row: int = -1  # index into `batch`; -1: deleted
+    part: _Part | None = None
+    row: int = -1  # of `part`; -1: deleted
+
+    def drop(self) -> None:
+        """Another one is the key's latest."""
+        if self.part is not None:
+            self.part.drop(self.row)
 
 
 @dataclass
 class Tail:
     """Folds change batches as they are committed. Thread-safe.
 
-    Memory is one reference per changed key and the batches that still hold a latest row.
+    Memory is one reference per changed key and the batches that still hold a latest row. A read costs what
+    changed since the last one: only parts of which rows were superseded are cut anew.
     """
 
     schema: TableSchema
     _entries: dict[tuple[Any, ...], _Entry] = field(default_factory=dict)
+    _parts: list[_Part] = field(default_factory=list)
     _version: int = -1
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _view: TailView | None = None
@@ -55,14 +99,20 @@ class Tail:
         """Apply one version's net changes: at most one live row per key."""
         kinds = changes.column(KIND).to_pylist()
         keys = tuples(changes, self.schema.key)
-        stored = changes.select(list(self.schema.stored_names))
+        part = _Part(changes.select(list(self.schema.stored_names)))
         with self._lock:
-            for index, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
+            for row, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
                 current = self._entries.get(key)
                 if kind in _LIVE:
-                    self._entries[key] = _Entry(version, stored, index)
+                    part.add(row)
+                    self._entries[key] = _Entry(version, part, row)
                 elif current is None or current.version < version:
                     self._entries[key] = _Entry(version)
+                else:
+                    continue
+                if current is not None:
+                    current.drop()
+            self._parts.append(part)
             self._version = version
             self._view = None
 
@@ -81,7 +131,13 @@ class Tail:
     def cut(self, version: int) -> None:
         """Forget what a snapshot at `version` already holds."""
         with self._lock:
-            self._entries = {k: e for k, e in self._entries.items() if e.version > version}
+            kept = {}
+            for key, entry in self._entries.items():
+                if entry.version > version:
+                    kept[key] = entry
+                else:
+                    entry.drop()
+            self._entries = kept
             self._view = None
 
     def view(self) -> TailView:
@@ -92,10 +148,24 @@ class Tail:
             return self._view
 
     def _rows(self) -> pa.Table:
-        schema = arrow_schema(self.schema.stored)
-        picked: dict[int, tuple[pa.Table, list[int]]] = {}
+        if not self._parts:
+            return arrow_schema(self.schema.stored).empty_table()
+        # One that holds no row any more still tells the columns.
+        self._parts = [part for part in self._parts if part.count] or self._parts[-1:]
+        rows = pa.concat_tables([part.read() for part in self._parts]).combine_chunks()
+        if len(self._parts) > MOST_PARTS:
+            self._merge(rows)
+        return rows
+
+    def _merge(self, rows: pa.Table) -> None:
+        """Let one part hold the rows of all. `rows`: what they give, one after the other."""
+        merged, places, begin = _Part(rows), {}, 0
+        for part in self._parts:
+            places[part] = (begin, part.places())
+            begin += part.count
         for entry in self._entries.values():
-            if entry.batch is not None:
-                picked.setdefault(id(entry.batch), (entry.batch, []))[1].append(entry.row)
-        parts = [batch.take(pa.array(rows, pa.int64())) for batch, rows in picked.values()]
-        return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
+            if entry.part is not None:
+                begin, own = places[entry.part]
+                entry.part, entry.row = merged, begin + own[entry.row]
+                merged.add(entry.row)
+        self._parts = [merged]
