@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from headrace.errors import TerminalError
-from headrace.spec.model import SourceTable
+
+if TYPE_CHECKING:
+    from headrace.spec.model import SourceTable
 
 SnapshotBy = Literal["auto", "connector", "bulk"]
 
