@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from sqlglot import exp
@@ -30,8 +31,12 @@ def load_table(path: Path) -> TableSpec:
     return read_table(SourceText.read(Path(path)))
 
 
+@lru_cache(maxsize=1024)
 def read_table(source: SourceText) -> TableSpec:
-    """The table that a layer file's text declares. Raises as `load_table`."""
+    """The table that a layer file's text declares. Raises as `load_table`.
+
+    What was applied last is mostly what the files still say, so the same text is read once.
+    """
     path = source.path
     header = read_header(source)
     _check_place(path, header)
