@@ -142,8 +142,6 @@ def connect_properties(settings: Settings) -> dict[str, str]:
         "offset.storage.partitions": "1",
         "status.storage.partitions": "1",
         "offset.flush.interval.ms": "2000",
-        # Its own topics are silent for hours: a fetch waits longer, and still answers at once to what comes.
-        "fetch.max.wait.ms": "10000",
         # With one worker there is nobody to wait for.
         "scheduled.rebalance.max.delay.ms": "0",
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
