@@ -104,6 +104,31 @@ class CompletePartition(_Result):
     turn: int = Field(description="place of the outcome among those of the table's partitions; 0 without any")
 
 
+class PlannedTable(_Result):
+    """One line of `headrace plan`."""
+
+    table: str
+    mode: str
+    mode_reason: str
+    strategy: str | None = Field(
+        description="None where it depends on source columns that nobody can tell now"
+    )
+    strategy_reason: str | None
+    freshness: str
+    partitioned_by: str | None
+    reads: list[str]
+
+
+class PlannedProject(_Result):
+    """What `headrace plan` tells."""
+
+    tables: list[PlannedTable]
+    notes: list[str]
+    changes: list[dict[str, Any]] | None = Field(
+        description="what differs from what was applied last, by the texts alone; None where nothing ever was"
+    )
+
+
 class AlterResult(_Result):
     """`ALTER … SET` and `RESET`: what the table is to be now, and which tables' modes followed."""
 

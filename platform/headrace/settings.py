@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import re
@@ -471,6 +472,11 @@ class Settings(BaseSettings):
         """These settings as variables: a process started with them loads exactly the same."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {f"HEADRACE_{name.upper()}": "" if v is None else str(v) for name, v in values.items()}
+
+    @property
+    def digest(self) -> str:
+        """The same for equal settings, another for others; it tells nothing of them."""
+        return hashlib.sha256(repr(sorted(self.environment().items())).encode()).hexdigest()
 
     def source_replica(self, source: str) -> str | None:
         """Host and port of the standby that comparisons read in place of a source."""

@@ -279,7 +279,7 @@ def test_bad_requests_are_refused_before_anything_runs(shop: Shop, statement: st
 def test_a_second_server_on_the_same_data_is_refused(shop: Shop) -> None:
     gateway, connect = free_ports(2)
     other = shop.settings.model_copy(update={"gateway_port": gateway, "spark_connect_port": connect})
-    command = [sys.executable, "-m", "headrace.gateway.server", "--project", str(other.project)]
+    command = [sys.executable, "-m", "headrace.server", "--project", str(other.project)]
     server = subprocess.Popen(
         command, env=os.environ | other.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

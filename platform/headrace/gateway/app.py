@@ -16,6 +16,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from headrace.encoding import encode
 from headrace.errors import HeadraceError, TerminalError, TransientError, UnknownName
+from headrace.gateway.overview import DIGEST, Overview
 from headrace.gateway.service import Forbidden, Service
 
 log = logging.getLogger(__name__)
@@ -40,13 +41,18 @@ class RowsGone(TerminalError):
     """The statement has no rows, or they are kept no longer."""
 
 
-def create_app(service: Service, *, token: str, read_token: str) -> FastAPI:
+class OtherSettings(TerminalError):
+    """The client has other settings than the server."""
+
+
+def create_app(service: Service, *, token: str, read_token: str, overview: Overview | None = None) -> FastAPI:
     """The HTTP application of one warehouse.
 
     Args:
         service: the warehouse and its statements.
         token: what clients must present as `Authorization: Bearer …`.
         read_token: what those may present that only read.
+        overview: tells of the project; None: nothing does, and clients look themselves.
     """
     app = FastAPI(title="headrace", docs_url=None, redoc_url=None, openapi_url=None)
     # A web page of another site may make a browser call loopback under that site's name.
@@ -78,6 +84,24 @@ def create_app(service: Service, *, token: str, read_token: str) -> FastAPI:
     @app.get("/jvm", dependencies=guarded)
     def jvm() -> Any:
         return JSONResponse(encode(service.jvm()))
+
+    def own(request: Request) -> Overview:
+        """The overview, for a client that means the same settings."""
+        if overview is None or request.headers.get(DIGEST) != overview.digest:
+            raise OtherSettings("the server was started with other settings")
+        return overview
+
+    @app.get("/services", dependencies=guarded)
+    def services(tells: Overview = Depends(own)) -> Any:
+        return JSONResponse(encode(tells.services()))
+
+    @app.get("/plan", dependencies=guarded)
+    def plan(tells: Overview = Depends(own)) -> Any:
+        return JSONResponse(encode(tells.plan()))
+
+    @app.get("/plan/{table}", dependencies=guarded)
+    def planned(table: str, history: bool = False, tells: Overview = Depends(own)) -> Any:
+        return JSONResponse(encode(tells.explain(table, history=history)))
 
     @app.post("/statements", status_code=202)
     def submit(submission: Submission, reads: bool = Depends(reading)) -> Any:
@@ -115,6 +139,8 @@ def _on_error(_request: Request, error: Exception) -> Response:
             status = 404
         case RowsGone():
             status = 410
+        case OtherSettings():
+            status = 409
         case TransientError():
             status = 503
         case HeadraceError() | RequestValidationError():

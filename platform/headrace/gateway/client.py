@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 import httpx
 
 from headrace.errors import Cancelled, HeadraceError, TerminalError
 from headrace.gateway.errors import NotReachable, StatementFailed, StatementInterrupted, StatementRefused
 from headrace.gateway.literals import literal
-from headrace.results import ChangePage, JvmStatus, Statement, TableStatus, WorkflowStatus
+from headrace.gateway.overview import DIGEST
+from headrace.results import (
+    ChangePage,
+    Explanation,
+    JvmStatus,
+    PlannedProject,
+    Statement,
+    TableStatus,
+    WorkflowStatus,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,6 +154,21 @@ class GatewayClient:
         found = self._json("GET", "/jvm")
         return None if found is None else JvmStatus.model_validate(found)
 
+    def services(self) -> list[dict[str, Any]]:
+        """Every service's state, as the server's `Overview` tells it."""
+        found: list[dict[str, Any]] = self._overview("/services")
+        return found
+
+    def plan(self) -> PlannedProject:
+        """What the project's files say now."""
+        return PlannedProject.model_validate(self._overview("/plan"))
+
+    def planned(self, table: str, *, history: bool = False) -> Explanation:
+        """What one table's file says now."""
+        return Explanation.model_validate(
+            self._overview(f"/plan/{quote(table)}", params={"history": history})
+        )
+
     def health(self) -> dict[str, Any]:
         """`{"state": "starting" | "ready" | "failed" | "stopping", "error": …}`; needs no token."""
         try:
@@ -162,8 +187,13 @@ class GatewayClient:
     def _json(self, method: str, path: str, **arguments: Any) -> Any:
         return self._send(method, path, **arguments).json()
 
-    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {self._token()}"}
+    def _overview(self, path: str, **arguments: Any) -> Any:
+        return self._json("GET", path, headers={DIGEST: self._settings.digest}, **arguments)
+
+    def _send(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **arguments: Any
+    ) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self._token()}", **(headers or {})}
         try:
             response = self._http.request(method, path, headers=headers, **arguments)
         except httpx.TransportError as e:

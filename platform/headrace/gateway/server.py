@@ -1,4 +1,4 @@
-"""The warehouse server: `python -m headrace.gateway.server --project DIR`."""
+"""Serving one project: the listener, the tokens, the signals, the end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from headrace.errors import HeadraceError, TerminalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import uvicorn
 
+    from headrace.gateway.overview import Overview
     from headrace.gateway.service import ManagedWarehouse, Service
     from headrace.settings import Settings
 
@@ -23,9 +26,15 @@ log = logging.getLogger("headrace.gateway")
 _RESULT_BYTES = 512 * 2**20
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Serve one project until SIGTERM or SIGINT; then stop the warehouse and return."""
-    parser = argparse.ArgumentParser(prog="python -m headrace.gateway.server", description=__doc__)
+def main(
+    arguments: list[str] | None = None, *, overview: Callable[[Settings], Overview] | None = None
+) -> int:
+    """Serve one project until SIGTERM or SIGINT; then stop the warehouse and return.
+
+    Args:
+        overview: makes what tells of the project beside its warehouse.
+    """
+    parser = argparse.ArgumentParser(prog="python -m headrace.server", description="The warehouse server.")
     parser.add_argument("--project", type=Path, default=Path(), help="the project directory")
     options = parser.parse_args(arguments)
     logging.basicConfig(
@@ -38,14 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
 
         settings = Settings.load(options.project)
         logging.getLogger("headrace").setLevel(settings.log_level)
-        serve(settings)
+        serve(settings, overview(settings) if overview is not None else None)
     except HeadraceError as error:
         log.error("%s", error)
         return 2
     return 0
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, overview: Overview | None = None) -> None:
     """Serve the project until a signal says stop."""
     import uvicorn
 
@@ -59,7 +68,12 @@ def serve(settings: Settings) -> None:
     rows = ResultRows(settings.state / "results", limit_bytes=_RESULT_BYTES)
     service = Service(lambda: _build(settings), rows)
     config = uvicorn.Config(
-        create_app(service, token=token, read_token=ensure_token(settings.gateway_read_token)),
+        create_app(
+            service,
+            token=token,
+            read_token=ensure_token(settings.gateway_read_token),
+            overview=overview,
+        ),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -122,7 +136,3 @@ def _build(settings: Settings) -> ManagedWarehouse:
 
     RESIDENT.budget = settings.snapshot_bytes
     return Warehouse(project, settings, Catalog(settings.catalog))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -37,7 +37,7 @@ def _connect(settings: Settings) -> Program:
 
 
 def _warehouse(settings: Settings) -> Program:
-    command = [sys.executable, "-m", "headrace.gateway.server", "--project", str(settings.project)]
+    command = [sys.executable, "-m", "headrace.server", "--project", str(settings.project)]
     return Program(
         name="warehouse",
         command=command,

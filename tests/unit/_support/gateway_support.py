@@ -16,6 +16,7 @@ import uvicorn
 
 from headrace.errors import TerminalError, UnknownName
 from headrace.gateway.app import create_app
+from headrace.gateway.overview import Overview
 from headrace.gateway.rows import ResultRows
 from headrace.gateway.service import Service
 from headrace.progress import Progress
@@ -428,11 +429,13 @@ def serve(
     warehouse: FakeWarehouse | None = None,
     until_started: bool = True,
     write: Callable[[Path], Path] = write_project,
+    overview: Callable[[Settings], Overview] | None = None,
 ) -> Iterator[Gateway]:
     """A gateway on a free port; stopped at the end with everything that it started.
 
     Args:
         write: writes the project into the directory.
+        overview: makes what tells of the project; None: commands look themselves.
     """
     project = load_project(write(directory))
     settings = Settings(project=directory, gateway_port=free_port())
@@ -447,7 +450,12 @@ def serve(
 
     service = Service(build, ResultRows(settings.state / "results", limit_bytes=8 << 20))
     config = uvicorn.Config(
-        create_app(service, token="secret", read_token="reader"),
+        create_app(
+            service,
+            token="secret",
+            read_token="reader",
+            overview=overview(settings) if overview is not None else None,
+        ),
         port=settings.gateway_port,
         log_config=None,
         lifespan="off",

@@ -50,7 +50,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @contextmanager
 def process(settings: Settings, *, real: bool = False) -> Iterator[subprocess.Popen[str]]:
-    command = ["-m", "headrace.gateway.server"] if real else ["-c", FAKE]
+    command = ["-m", "headrace.server"] if real else ["-c", FAKE]
     environment = {
         **os.environ,
         "HEADRACE_GATEWAY_PORT": str(settings.gateway_port),

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from headrace.cli._shared.constraints import show_constraints
 from headrace.cli._shared.erased import show_erased
 from headrace.cli._shared.explanation import show_explanation
-from headrace.cli._shared.output import duration, moment, note, print_columns, print_result
+from headrace.cli._shared.output import moment, note, print_columns, print_result
 from headrace.cli._shared.parity import all_equal, show_parity
 from headrace.cli._shared.rewound import show_rewind
 from headrace.cli._shared.tables import show_applied, show_cascade, show_refresh, show_refreshed
+from headrace.durations import duration
 
 if TYPE_CHECKING:
     from headrace.results import Statement

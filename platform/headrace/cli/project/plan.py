@@ -1,9 +1,10 @@
-"""plan: what a project's files say, without any service."""
+"""plan: what a project's files say, with or without any service."""
 
 from __future__ import annotations
 
 from headrace.cli._shared.options import Json, Project, load_settings
 from headrace.cli._shared.output import note, print_columns, print_json
+from headrace.cli._shared.overview import planned_project
 from headrace.cli._shared.tables import show_changes
 
 
@@ -12,11 +13,9 @@ def plan(project: Project = None, as_json: Json = False) -> None:
 
     Lists each table with its mode and strategy, and what differs from what was applied last. Starts nothing.
     """
-    from headrace.cli._shared.planning import plan_project
-
-    planned = plan_project(load_settings(project))
+    planned = planned_project(load_settings(project))
     if as_json:
-        tables = [t.as_dict() for t in planned.tables]
+        tables = [t.model_dump() for t in planned.tables]
         print_json({"tables": tables, "notes": planned.notes, "changes": planned.changes or []})
         return
     print_columns(

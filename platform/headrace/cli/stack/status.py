@@ -10,7 +10,9 @@ import typer
 
 from headrace.cli._shared.errors import FAILED, UNREACHABLE
 from headrace.cli._shared.options import Json, Project, load_settings
-from headrace.cli._shared.output import cell, duration, note, print_columns, print_json
+from headrace.cli._shared.output import cell, note, print_columns, print_json
+from headrace.cli._shared.overview import TIMEOUT, services
+from headrace.durations import duration
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -65,23 +67,22 @@ class _Overview:
 
 
 def _look(settings: Settings, *, jvm: bool) -> _Overview:
-    """Ask the supervisor and the warehouse server, at the same time.
+    """Ask for services and tables, at the same time.
 
     Args:
         jvm: also what the server's JVM has spent.
     """
     from headrace.gateway.client import GatewayClient
-    from headrace.services.stack import Stack
 
-    with ThreadPoolExecutor(max_workers=1) as pool, GatewayClient(settings, timeout=15) as client:
-        services = pool.submit(Stack(settings).status)
+    with ThreadPoolExecutor(max_workers=1) as pool, GatewayClient(settings, timeout=TIMEOUT) as client:
+        found = pool.submit(services, client, settings)
         tables, error, spent = None, None, None
         try:
             tables = client.status()
             spent = client.jvm() if jvm else None
         except HeadraceError as e:
             error = str(e)
-        return _Overview(str(settings.project), services.result(), tables, error, spent)
+        return _Overview(str(settings.project), found.result(), tables, error, spent)
 
 
 def _show(seen: _Overview) -> None:

@@ -9,6 +9,7 @@ import typer
 from headrace.cli._shared.explanation import show_explanation
 from headrace.cli._shared.options import Json, Project, Table, load_settings
 from headrace.cli._shared.output import print_json
+from headrace.cli._shared.overview import planned_table
 from headrace.cli._shared.progress import run_statement
 
 
@@ -29,10 +30,9 @@ def explain(
     Ends with 2 where its file holds an expression whose value stream and batch may not agree on: it is
     named with its line. Works from the files alone where the warehouse does not run.
     """
-    from headrace.cli._shared.planning import explain_table
     from headrace.gateway.errors import NotReachable, StatementInterrupted, StatementRefused
 
-    planned = explain_table(load_settings(project), table, history=history)
+    planned = planned_table(load_settings(project), table, history=history)
     try:
         found = run_statement(
             project, f"EXPLAIN MATERIALIZED TABLE {planned.table}" + (" HISTORY" if history else "")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.cases.model import cases_of
-from headrace.cli._shared.output import duration
 from headrace.declared import load_declared, waiting_changes
+from headrace.durations import duration
 from headrace.errors import SpecError, TerminalError, TransientError
 from headrace.planner import Plan, analyze
 from headrace.planner.lint import Finding, lint
@@ -19,7 +19,7 @@ from headrace.planner.policy.modes import refresh_modes
 from headrace.planner.sql.extract import Upstream, extract
 from headrace.planner.sql.uniqueness import copied_types
 from headrace.quality.suites import suite_of
-from headrace.results import Explanation, RefreshDecision
+from headrace.results import Explanation, PlannedProject, PlannedTable, RefreshDecision
 from headrace.spec import Project, SourceTable, TableSpec
 from headrace.spec.alteration import freshness_text
 from headrace.spec.calendar import in_force
@@ -32,31 +32,6 @@ from headrace.store.record.commits import HISTORY, told
 if TYPE_CHECKING:
     from headrace.settings import Settings
     from headrace.sources.schema import SourceSchema
-
-
-@dataclass(frozen=True)
-class PlannedTable:
-    """`strategy` is None where it depends on source columns that nobody can tell now."""
-
-    table: str
-    mode: str
-    mode_reason: str
-    strategy: str | None
-    strategy_reason: str | None
-    freshness: str
-    partitioned_by: str | None
-    reads: list[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class PlannedProject:
-    tables: list[PlannedTable]
-    notes: list[str]
-    changes: list[dict[str, Any]] | None
-    """What differs from what was applied last, by the texts alone; None where nothing ever was."""
 
 
 def plan_project(settings: Settings) -> PlannedProject:
@@ -87,7 +62,7 @@ def plan_project(settings: Settings) -> PlannedProject:
         )
     changes = waiting_changes(settings.project, settings.catalog)
     known_changes = None if changes is None else [_change(settings, change) for change in changes]
-    return PlannedProject(planned, notes, known_changes)
+    return PlannedProject(tables=planned, notes=notes, changes=known_changes)
 
 
 def _wrong_beside(project: Project) -> list[SpecError]:
