@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +130,28 @@ def test_the_command_line_says_what_the_server_says(shop: Shop) -> None:
     assert f"`{HOURS}x`" in command(shop, "explain", f"{HOURS}x", code=2).stderr
     [proof] = json.loads(command(shop, "verify", HOURS, "--json").stdout)
     assert proof["equal"] and proof["table"] == HOURS
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("status",), ("plan",), ("explain", HOURS), ("sql", f"SELECT count(*) AS n FROM {HOURS}")],
+    ids=lambda words: words[0],
+)
+def test_a_quick_command_asks_the_server_for_what_takes_long_to_import(
+    shop: Shop, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = int(words[0] == "status")  # Dagster does not run
+    told = command(shop, *words, code=code).stdout
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    begun = time.perf_counter()
+    done = command(shop, *words, code=code)
+    print(f"{words[0]}: {time.perf_counter() - begun:.2f} s, with every import written down")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "headrace.gateway.client" in imported
+    slow = {"sqlglot", "sqlalchemy", "grpc", "confluent_kafka", "psycopg", "pyspark"}
+    assert not imported & slow
+    if words[0] != "status":  # of which figures change
+        assert done.stdout == told
 
 
 def test_a_comment_in_a_query_changes_nothing(shop: Shop) -> None:
