@@ -186,11 +186,12 @@ class Completions:
         with self._engine.begin() as connection:
             last = connection.execute(sa.select(sa.func.max(p.c.turn)).where(own)).scalar_one() or 0
             values = {"outcome": outcome, "detail": detail, "version": version, "finished_at": utc_now()}
-            done = sa.update(p).where(own, p.c.label == sa.bindparam("finished"))
-            each = [
-                {"finished": at, "as_turn": turn} for turn, at in enumerate(sorted(labels), start=last + 1)
-            ]
-            connection.execute(done.values(runs=p.c.runs + 1, turn=sa.bindparam("as_turn"), **values), each)
+            numbered = enumerate(sorted(labels), start=last + 1)
+            each = [{"finished": label, "as_turn": turn} for turn, label in numbered]
+            if each:
+                done = sa.update(p).where(own, p.c.label == sa.bindparam("finished"))
+                counted = done.values(runs=p.c.runs + 1, turn=sa.bindparam("as_turn"), **values)
+                connection.execute(counted, each)
 
     def waiting(self, table: TableName) -> dict[str, int]:
         """The labels whose run is to come, sorted, each with how far the table must be for it."""

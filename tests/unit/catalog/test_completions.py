@@ -46,6 +46,8 @@ def test_a_complete_partition_waits_until_its_run_has_ended(known: Completions) 
     assert (found.watermark_ms, found.reopened, found.turn) == (2000, 0, 3)
     assert found.finished_at is not None and found.finished_at >= found.completed_at
     assert known.waiting(T) == {"12": 2000}
+    known.finish(T, [], "EQUAL", "", 9)  # what ran was about none of them
+    assert known.waiting(T) == {"12": 2000}
 
 
 def test_it_cannot_become_complete_twice(known: Completions) -> None:
