@@ -25,6 +25,7 @@ from psycopg import conninfo
 from running_shop import Shop
 
 from headrace.cases.model import cases_of
+from headrace.encoding import encode
 from headrace.results import ConstraintResult
 from headrace.services import health, processes
 from headrace.services.programs import kafka
@@ -148,10 +149,21 @@ def test_a_quick_command_asks_the_server_for_what_takes_long_to_import(
     print(f"{words[0]}: {time.perf_counter() - begun:.2f} s, with every import written down")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
     assert "headrace.gateway.client" in imported
-    slow = {"sqlglot", "sqlalchemy", "grpc", "confluent_kafka", "psycopg", "pyspark"}
+    slow = {"sqlglot", "sqlalchemy", "grpc", "confluent_kafka", "psycopg", "pyspark", "numpy"}
     assert not imported & slow
     if words[0] != "status":  # of which figures change
         assert done.stdout == told
+
+
+def test_rows_of_every_kind_are_printed_as_a_client_has_them(shop: Shop) -> None:
+    query = (
+        "SELECT CAST(1.5 AS DECIMAL(10,2)) AS a, TIMESTAMP '2026-01-02 03:04:05.678901' AS b, "
+        "array(1, 2) AS c, map('a', 1) AS d, named_struct('q', CAST(1.5 AS DOUBLE)) AS e, X'01ff' AS f, "
+        "CAST('NaN' AS DOUBLE) AS g, CAST(NULL AS INT) AS h, TIMESTAMP_NTZ '2026-01-02 03:04:05' AS i, INTERVAL '1' DAY AS j, "
+        "DATE '2026-01-02' AS k, true AS l"
+    )
+    told = json.loads(command(shop, "sql", "--json", query).stdout)
+    assert told == encode(shop.client.query(query).to_pylist())
 
 
 def test_a_comment_in_a_query_changes_nothing(shop: Shop) -> None:

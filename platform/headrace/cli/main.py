@@ -142,6 +142,8 @@ def main() -> None:
     """Entry point of `headrace`."""
     # httpx imports its own command line, and rich with it, where it can: a third of the time of `status`.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    if sys.argv[1:2] == ["sql"]:  # Arrow takes numpy along where it can, and needs it for none of its rows
+        sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]
     # What is imported stays: looking through it for garbage is a tenth of the time of a quick command.
     gc.set_threshold(200_000)
     app()
