@@ -13,6 +13,9 @@ from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEF
 
 Row = tuple[int, str]
 
+KEYS = 4 * MOST_PARTS
+"""So many that more batches hold a latest row than are kept one by one."""
+
 SCHEMA = TableSchema(columns=(("id", "bigint"), ("word", "string")), key=("id",), partition=None)
 
 
@@ -40,7 +43,7 @@ class Model:
         """The next version's changes."""
         self.version += 1
         rows: list[tuple[str, int, str]] = []
-        for key in self._random.sample(range(60), self._random.randrange(6)):
+        for key in self._random.sample(range(KEYS), self._random.randrange(6)):
             old, new = self._live.get(key), f"{self.version}-{key}"
             if old is None:
                 rows.append((INSERT, key, new))
@@ -72,7 +75,7 @@ def rows_of(view_rows: pa.Table) -> list[Row]:
 def test_it_holds_the_latest_row_of_every_changed_key(seed: int) -> None:
     model, tail, cut = Model(seed), Tail(SCHEMA), 0
     chance = random.Random(seed)
-    for _ in range(4 * MOST_PARTS):  # more than are kept one by one, so that parts are merged between
+    for _ in range(4 * MOST_PARTS):
         tail.add(model.step(), model.version)
         if chance.random() < 0.02:
             cut = chance.randrange(cut, model.version + 1)
