@@ -45,9 +45,9 @@ def anti_join(table: pa.Table, columns: Sequence[str], keys: Keys) -> pa.Table:
         return _joined(table, columns, keys, "left anti")
     if not keys or not table.num_rows:
         return table
-    if table.num_rows <= len(
-        keys
-    ):  # each row is looked for among the keys: they need not be made into columns
+    # Python finds no NaN among others. Else the keys of many changes need not be made into columns.
+    exact = not any(pa.types.is_floating(table.schema.field(c).type) for c in columns)
+    if exact and table.num_rows <= len(keys):
         kept = [i for i, row in enumerate(tuples(table, columns)) if row not in keys]
         return table.take(pa.array(kept, pa.int64())) if len(kept) < table.num_rows else table
     suspects = None  # a vectorised first cut: most rows share no value with any key

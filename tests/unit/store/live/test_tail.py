@@ -116,3 +116,8 @@ def test_few_rows_lose_those_of_many_keys() -> None:
     assert anti_join(rows, ("id", "day"), many).column("id").to_pylist() == [1, None]
     assert anti_join(rows, ("id", "day"), {*many, (None, None)}).column("id").to_pylist() == [1]
     assert anti_join(rows, ("id",), {(5,), (6,), (7,)}) is rows
+
+
+def test_nan_is_found_among_more_keys_than_rows() -> None:
+    rows = pa.table({"id": pa.array([float("nan"), 1.0, 2.0], pa.float64())})
+    assert anti_join(rows, ("id",), {(float("nan"),), (1.0,), (7.0,), (8.0,)}).to_pylist() == [{"id": 2.0}]
