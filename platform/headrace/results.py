@@ -21,6 +21,19 @@ class _Result(BaseModel, defer_build=True):
     """Its validation is built when it is first used: a command needs two or three of all of these."""
 
 
+class PublishStatus(_Result):
+    """How far the published table of a table is."""
+
+    target: str = Field(description="table, host and database")
+    version: int = Field(description="changelog version that it has; -1 before its first rows")
+    behind: int = Field(description="versions that it lacks")
+    measured_p90: float | None = Field(
+        default=None,
+        description="from the source's commit to the target's, what nine in ten kept in the last minute",
+    )
+    error: str | None = None
+
+
 class TableStatus(_Result):
     """One line of `headrace status`. Seconds throughout."""
 
@@ -64,6 +77,7 @@ class TableStatus(_Result):
         default=None, description="rows in quarantine when they were counted last; None before"
     )
     quarantined_by: dict[str, int] = Field(default={}, description="of these, those that break a constraint")
+    published: PublishStatus | None = Field(default=None, description="None of a table that is not published")
     accounting: dict[str, int] = Field(
         default={},
         description="sums over the table's commits: rows inserted, updated and deleted; of a stg table what "
@@ -102,6 +116,23 @@ class CompletePartition(_Result):
     detail: str
     version: int = Field(description="changelog version at the outcome")
     turn: int = Field(description="place of the outcome among those of the table's partitions; 0 without any")
+
+
+class PublishResult(_Result):
+    """`ALTER … PUBLISH`: what of a published table was not what its table is."""
+
+    table: str
+    target: str = Field(description="table, host and database")
+    version: int = Field(description="changelog version whose rows were compared")
+    rows: int = Field(description="of the table at that version")
+    missing: int = Field(description="rows that the target lacked")
+    different: int = Field(description="rows that were others under the same key")
+    extra: int = Field(description="rows that only the target had")
+    examples: list[dict[str, str]] = Field(default=[], description="keys of some of them")
+
+    @property
+    def equal(self) -> bool:
+        return not (self.missing or self.different or self.extra)
 
 
 class PlannedTable(_Result):

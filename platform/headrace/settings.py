@@ -496,6 +496,11 @@ class Settings(BaseSettings):
         """Variables of the environment that connector files may name."""
         return {k: v for k, v in os.environ.items() if k.startswith("HEADRACE_SOURCE_") and k != _REPLICAS}
 
+    @staticmethod
+    def target_variables() -> dict[str, str]:
+        """Variables of the environment that 'publish' of a layer file may name."""
+        return {k: v for k, v in os.environ.items() if k.startswith("HEADRACE_TARGET_")}
+
     def source_environment(self) -> dict[str, str]:
         """What the `${env:…}` placeholders of connector files resolve to.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -343,6 +345,24 @@ def own_shop(
                 yield shop
         finally:
             stack.down()
+
+
+def command(
+    shop: Shop, *arguments: str, code: int = 0, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`headrace …` as a process of its own, in the shop's project."""
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.cli.main", *arguments],
+        env=os.environ | shop.settings.environment(),
+        cwd=shop.settings.project,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
 
 
 @contextmanager

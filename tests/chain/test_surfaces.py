@@ -22,7 +22,7 @@ import pytest
 from chain_support import eventually
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from psycopg import conninfo
-from running_shop import Shop
+from running_shop import Shop, command
 
 from headrace.cases.model import cases_of
 from headrace.encoding import encode
@@ -38,24 +38,6 @@ from headrace.spec import load_project
 
 HOURS = "dws.gmv_hour"
 DAGSTER = {"dagster-code", "dagster-webserver", "dagster-daemon"}
-
-
-def command(
-    shop: Shop, *arguments: str, code: int = 0, stdin: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    """`headrace …` as a process of its own, in the shop's project."""
-    done = subprocess.run(
-        [sys.executable, "-m", "headrace.cli.main", *arguments],
-        env=os.environ | shop.settings.environment(),
-        cwd=shop.settings.project,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
 
 
 def typed(shop: Shop, keys: str, *arguments: str) -> str:

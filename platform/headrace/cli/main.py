@@ -34,6 +34,7 @@ from headrace.cli.table.dead_letters.replay import dead_letters_replay
 from headrace.cli.table.dead_letters.show import dead_letters_show
 from headrace.cli.table.erase import erase
 from headrace.cli.table.explain import explain
+from headrace.cli.table.publish import publish
 from headrace.cli.table.quarantine import quarantine
 from headrace.cli.table.readers import readers
 from headrace.cli.table.refresh import refresh
@@ -95,6 +96,7 @@ for command in (
     explain,
     changes,
     readers,
+    publish,
     suspend,
     resume,
     check,

@@ -30,6 +30,7 @@ from headrace.results import (
     JvmStatus,
     LoadResult,
     ParityResult,
+    PublishResult,
     RefreshResult,
     ResyncResult,
     RewindResult,
@@ -112,6 +113,7 @@ class WarehouseApi(Protocol):
     def show(self) -> list[dict[str, Any]]: ...
     def load(self, source: str, *, progress: Progress) -> LoadResult: ...
     def changes(self, table: str, start: Start, reader: str | None, /) -> ChangePage: ...
+    def publish(self, table: str, *, dry_run: bool, progress: Progress) -> PublishResult: ...
     def readers(self, table: str | None = None) -> list[dict[str, Any]]: ...
     def drop_reader(self, reader: str, table: str, /) -> None: ...
     def dead_letters(self, table: str | None = None, *, settled: bool = False) -> list[dict[str, Any]]: ...
@@ -140,6 +142,10 @@ def _select(warehouse: WarehouseApi, statement: s.Select, progress: Progress) ->
 def _changes(warehouse: WarehouseApi, statement: s.Changes, progress: Progress) -> Outcome:
     page = warehouse.changes(statement.table, statement.start, statement.reader)
     return Outcome({"after": page.after, "through": page.through, "head": page.head}, page.rows)
+
+
+def _publish(warehouse: WarehouseApi, statement: s.Publish, progress: Progress) -> Any:
+    return warehouse.publish(statement.table, dry_run=statement.dry_run, progress=progress)
 
 
 def _show_readers(warehouse: WarehouseApi, statement: s.ShowReaders, progress: Progress) -> Any:
@@ -344,6 +350,7 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.LoadSource: Handler("jobs", _load),
     s.Refresh: Handler("jobs", _refresh),
     s.RefreshNew: Handler("jobs", _refresh_new),
+    s.Publish: Handler("jobs", _publish),
     s.Verify: Handler("jobs", _verify),
     s.Check: Handler("jobs", _check),
 }

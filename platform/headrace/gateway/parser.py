@@ -28,6 +28,7 @@ from headrace.gateway.statements import (
     Explain,
     LoadSource,
     ParsedStatement,
+    Publish,
     Refresh,
     RefreshNew,
     ReplayDeadLetters,
@@ -189,7 +190,7 @@ class _Parser:
         match self.cursor.keyword(
             (
                 *("SUSPEND", "RESUME", "REFRESH", "RESYNC", "REPLAY", "DROP", "SET", "RESET", "REWIND"),
-                *("ROLLBACK", "ERASE", "AS"),
+                *("ROLLBACK", "ERASE", "PUBLISH", "AS"),
             )
         ):
             case "SUSPEND":
@@ -225,6 +226,8 @@ class _Parser:
                 return DropDeadLetters(table, self.cursor.string("a reason in quotes"), places)
             case "ROLLBACK":
                 return Rollback(table)
+            case "PUBLISH":
+                return Publish(table, self._dry_run())
             case "ERASE":
                 key = self._key()
                 if history := self.cursor.accept("WITH"):

@@ -262,6 +262,14 @@ class LoadSource:
     source: str
 
 
+@dataclass(frozen=True)
+class Publish:
+    """`ALTER … PUBLISH`: a published table compared with all rows of its table, and mended."""
+
+    table: str
+    dry_run: bool = False
+
+
 ParsedStatement = (
     Select
     | ShowTables
@@ -291,6 +299,7 @@ ParsedStatement = (
     | Refresh
     | RefreshNew
     | ShowWorkflows
+    | Publish
     | Verify
     | Check
     | Changes

@@ -42,7 +42,10 @@ def _warehouse(settings: Settings) -> Program:
         name="warehouse",
         command=command,
         directory=str(settings.project),
-        environment=settings.environment() | settings.own_source_variables() | kafka.entry(settings),
+        environment=settings.environment()
+        | settings.own_source_variables()
+        | settings.target_variables()
+        | kafka.entry(settings),
         stop_seconds=60,
     )
 

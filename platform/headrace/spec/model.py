@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headrace.errors import Location
 from headrace.spec.partitions.completion import Completion, RunMode
+from headrace.spec.publishing import Target
 from headrace.spec.syntax.text import advance
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class TableSpec:
     schema_change: SchemaChangeBehavior | None = None  # None: the project's
     quarantine_limit: int | None = None  # rows in quarantine beyond which the table is not well
     owners: tuple[str, ...] = ()  # teams and persons, as Dagster has them
+    target: Target | None = None  # where its rows are published
     freshness_origin: str = field(default="its layer file", compare=False)  # who says it, in words
 
     def locate(self, offset: int) -> Location:

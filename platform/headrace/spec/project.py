@@ -12,6 +12,7 @@ from typing import TypeVar
 from headrace.errors import Location, SpecError, TerminalError, UnknownName, did_you_mean
 from headrace.spec.connector import Connector, load_connector
 from headrace.spec.model import Reference, SourceTable, TableName, TableSpec
+from headrace.spec.publishing import PUBLISH_TABLE, Target
 from headrace.spec.table import load_table
 
 T = TypeVar("T")
@@ -95,6 +96,7 @@ def load_project(directory: Path) -> Project:
     declared = {f"{f.parent.name}.{f.stem}" for f in files}
     known_sources = None if any(e.location.path.suffix == ".json" for e in errors) else connectors
     errors += _unknown_upstreams(specs, declared, known_sources)
+    errors += _shared_targets(specs)
     order, cycle = _topological(specs)
     errors += cycle
     raise_all(errors)
@@ -105,6 +107,7 @@ def with_tables(project: Project, tables: Iterable[TableSpec]) -> Project:
     """The project with exactly these tables. Raises SpecError and ProjectErrors as `load_project`."""
     specs = {spec.name: spec for spec in tables}
     errors = list(_unknown_upstreams(specs, {str(name) for name in specs}, project.connectors))
+    errors += _shared_targets(specs)
     order, cycle = _topological(specs)
     raise_all([*errors, *cycle])
     return Project(project.directory, {name: specs[name] for name in order}, project.connectors)
@@ -131,6 +134,15 @@ def _unknown_upstreams(
             elif str(upstream) not in declared:
                 hint = did_you_mean(str(upstream), declared)
                 yield SpecError(f"there is no table `{upstream}`", reference.location, hint)
+
+
+def _shared_targets(specs: dict[TableName, TableSpec]) -> Iterator[SpecError]:
+    """Tables that would be published to one and the same table."""
+    taken: dict[Target, TableName] = {}
+    for name, spec in sorted(specs.items()):
+        if spec.target is not None and (other := taken.setdefault(spec.target, name)) != name:
+            hint = f"give one of them another '{PUBLISH_TABLE}'"
+            yield SpecError(f"{other} is published to {spec.target}, too", Location(spec.path, 1), hint)
 
 
 def _unknown_source(

@@ -82,6 +82,7 @@ def read_table(source: SourceText) -> TableSpec:
         schema_change=header.options.schema_change,
         quarantine_limit=header.options.quarantine_limit,
         owners=header.options.owners,
+        target=header.options.target,
     )
     _check_immutable(source, header, spec)
     return spec

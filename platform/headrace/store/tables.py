@@ -84,6 +84,7 @@ class StoredTable:
         self._index: SnapshotIndex | None = None
         self._cold_through = -1
         self.watermark = Watermark()
+        self._listening: frozenset[threading.Event] = frozenset()
         self.fits = True
         """Whether its columns on disk are those of its schema: else no row can be read."""
 
@@ -225,6 +226,12 @@ class StoredTable:
                 self._cold_through = commit.version
             self._commit = commit
             self._recent.add(commit.version, commit)
+        for heard in self._listening:
+            heard.set()
+
+    def listen(self, heard: threading.Event) -> None:
+        """Set the event after each commit from now on."""
+        self._listening |= {heard}
 
     def note(self, commit: Commit) -> None:
         """Commit a record without rows."""

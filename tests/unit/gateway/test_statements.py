@@ -106,6 +106,8 @@ DAY = LabelRange("2024010100", "2024010123")
         ),
         ("alter materialized table dws.user_hour reset immutable;", s.SetImmutable("dws.user_hour", None)),
         ("ALTER MATERIALIZED TABLE stg.users RESYNC", s.Resync("stg.users")),
+        ("ALTER MATERIALIZED TABLE stg.users PUBLISH", s.Publish("stg.users")),
+        ("alter materialized table stg.users publish dry run;", s.Publish("stg.users", dry_run=True)),
         ("alter materialized table stg.users resync dry run;", s.Resync("stg.users", dry_run=True)),
         (
             "ALTER MATERIALIZED TABLE stg.users RESYNC WHERE city = 'a;b' -- or\n AND user_id < 9;",

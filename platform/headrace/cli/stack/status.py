@@ -137,6 +137,12 @@ def _show(seen: _Overview) -> None:
         ],
     )
     for table in seen.tables:
+        if (published := table.published) is not None:
+            behind = f", {published.behind} behind" if published.behind else ""
+            late = f", p90 {duration(published.measured_p90)}" if published.measured_p90 is not None else ""
+            print(
+                f"{table.table}: published as {published.target}, version {published.version}{behind}{late}"
+            )
         if table.last_error:
             print(f"{table.table}: {cell(table.last_error)}")
         for alarm in table.alarms:

@@ -23,6 +23,7 @@ from headrace.engine.partitions.completion import PartitionCompletion
 from headrace.engine.partitions.run_modes import offline_writer, partition_completion
 from headrace.engine.proof.quarantine import Counting, Quarantine
 from headrace.engine.proof.verify import Proof
+from headrace.engine.publishing.publishers import Publishers
 from headrace.engine.read.views import Views
 from headrace.engine.snapshot.loads import Loads
 from headrace.engine.spark.session import use_pool
@@ -85,6 +86,7 @@ class Engine:
     columns: SourceColumns
     failures: Failures
     deployment: Deployment
+    publishers: Publishers
     run_id: str
 
     @property
@@ -102,11 +104,13 @@ class Engine:
         self.completion.start()
         for watcher in self._watchers:
             watcher.start()
+        self.publishers.start()
         self.views.begin(self.registry, stopping)
 
     def stop(self) -> None:
         """Stop what runs by itself, between two micro-batches."""
         self.counting.stop()
+        self.publishers.stop()
         for watcher in self._watchers:
             watcher.stop()
         self.completion.stop()
@@ -345,5 +349,6 @@ def build(
         columns,
         failures,
         deployment,
+        Publishers(registry, sessions, catalog.readers, settings.state),
         run_id,
     )

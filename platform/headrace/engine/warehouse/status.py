@@ -13,7 +13,7 @@ from headrace.engine.spark.query import quarantining
 from headrace.engine.table.offline_bound import offline
 from headrace.engine.table.table import Registry, Table, is_stg
 from headrace.errors import TransientError
-from headrace.results import Explanation, PropertyDecision, TableStatus
+from headrace.results import Explanation, PropertyDecision, PublishStatus, TableStatus
 from headrace.scheduling.turns import PAST
 from headrace.sources.stream.topics import Topics
 from headrace.spec.alteration import Alteration, freshness_text
@@ -57,6 +57,7 @@ def table_status(
     dead_letters: int,
     warnings: list[str],
     alarms: list[str],
+    published: PublishStatus | None,
 ) -> TableStatus:
     """Args:
     ends: where the topics end now; lags of tables whose topic is not among them are unknown.
@@ -90,6 +91,7 @@ def table_status(
         quarantined=aside.rows if aside is not None else None,
         quarantined_by=aside.by_constraint if aside is not None else {},
         accounting=commit.totals,
+        published=published,
     )
 
 

@@ -41,6 +41,7 @@ from headrace.results import (
     JvmStatus,
     LoadResult,
     ParityResult,
+    PublishResult,
     RefreshResult,
     ResyncResult,
     RewindResult,
@@ -318,6 +319,12 @@ class Warehouse:
         found = self._table(table)
         return changes.page(self._lifecycle.sessions().batch, found, self._catalog.readers, start, reader)
 
+    def publish(self, table: str, *, dry_run: bool, progress: Progress) -> PublishResult:
+        """Compare the published table with the rows, all of them, and mend what differs."""
+        found, work = self._table(table), self._engine().publishers
+        with self._cancellable(progress, urgent=False):
+            return work.of(found).check(dry_run=dry_run)
+
     def readers(self, table: str | None = None) -> list[dict[str, Any]]:
         """Registered readers, how far they have come and how far behind they are."""
         name = None if table is None else str(self._table(table).name)
@@ -422,9 +429,20 @@ class Warehouse:
             *engine.loads.warnings(table),
             *lifecycle.deployment.edited(table.name),
         ]
-        alarms = [*engine.supervisor.alarms(table), *status.quarantine_alarms(table)]
+        alarms = [
+            *engine.supervisor.alarms(table),
+            *status.quarantine_alarms(table),
+            *engine.publishers.alarms(table),
+        ]
         found = status.table_status(
-            table, engine.registry, row, ends, dead_letters=letters, warnings=warnings, alarms=alarms
+            table,
+            engine.registry,
+            row,
+            ends,
+            dead_letters=letters,
+            warnings=warnings,
+            alarms=alarms,
+            published=engine.publishers.status(table),
         )
         return with_completion(found, table, registry, known, engine.completion)
 

@@ -102,7 +102,7 @@ def _read_clauses(cursor: Cursor, header: Header) -> None:
             cursor.offset,
             "add FRESHNESS = INTERVAL '10' SECOND, or FRESHNESS = DOWNSTREAM, before AS",
         )
-    options.resolve(cursor, header.options, header.partitioned_by)
+    options.resolve(cursor, header.options, header.partitioned_by, str(header.name))
 
 
 def _fail_on_clause(cursor: Cursor) -> None:

@@ -16,6 +16,8 @@ from headrace.spec.model import CorrectionPolicy, SchemaChangeBehavior
 from headrace.spec.partitions.completion import OPTIONS as COMPLETION
 from headrace.spec.partitions.completion import ZONE, Completion, NoCompletion, read_option
 from headrace.spec.partitions.labels import FORMATS, is_format
+from headrace.spec.publishing import OPTIONS as PUBLISHING
+from headrace.spec.publishing import PUBLISH, PUBLISH_TABLE, NoTarget, Target, read_target
 from headrace.spec.syntax.cursor import Cursor
 from headrace.spec.syntax.text import Word
 
@@ -45,6 +47,7 @@ class Options:
     schema_change: SchemaChangeBehavior | None = None
     quarantine_limit: int | None = None
     owners: tuple[str, ...] = ()
+    target: Target | None = None
 
     @property
     def written(self) -> tuple[tuple[str, str], ...]:
@@ -66,8 +69,12 @@ def read_options(cursor: Cursor) -> Options:
             cursor.fail("`,` or `)`")
 
 
-def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -> None:
-    """Give each option its meaning. Waits for all clauses: WITH may stand before PARTITIONED BY."""
+def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...], name: str) -> None:
+    """Give each option its meaning. Waits for all clauses: WITH may stand before PARTITIONED BY.
+
+    Args:
+        name: of the table, `layer.table`.
+    """
     prefix, suffix = FORMATTER
     for key, value in options.pairs:
         if key.value == CORRECTION:
@@ -78,7 +85,7 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
             options.quarantine_limit = _rows(cursor, value)
         elif key.value == OWNERS:
             options.owners = _owners(cursor, value)
-        elif key.value in (CALENDAR, TIME_ZONE):
+        elif key.value in (CALENDAR, TIME_ZONE, *PUBLISHING):
             continue  # together, below
         elif key.value in COMPLETION:
             _read_completion(cursor, options, key, value, partitioned_by)
@@ -95,11 +102,29 @@ def resolve(cursor: Cursor, options: Options, partitioned_by: tuple[str, ...]) -
                 SCHEMA_CHANGE,
                 LIMIT,
                 OWNERS,
+                *PUBLISHING,
                 *COMPLETION,
                 *(f"{prefix}{c}{suffix}" for c in columns),
             ]
             raise cursor.error(f"'{key.value}' is no option", at=key, hint=did_you_mean(key.value, known))
     _read_calendar(cursor, options)
+    _read_target(cursor, options, name)
+
+
+def _read_target(cursor: Cursor, options: Options, name: str) -> None:
+    words = {key.value: (key, value) for key, value in options.pairs}
+    if PUBLISH_TABLE in words and PUBLISH not in words:
+        raise cursor.error(
+            f"'{PUBLISH_TABLE}' is that of '{PUBLISH}'", at=words[PUBLISH_TABLE][0], hint="add it"
+        )
+    if PUBLISH not in words:
+        return
+    url, named = words[PUBLISH][1], words.get(PUBLISH_TABLE, (None, None))[1]
+    try:
+        options.target = read_target(url.value, named.value if named else name)
+    except NoTarget as error:
+        at = named if named and error.option == PUBLISH_TABLE else url
+        raise cursor.error(error.reason, at=at, hint=error.hint) from None
 
 
 def _choice(cursor: Cursor, value: Word, choices: type[Choice], what: str) -> Choice:
