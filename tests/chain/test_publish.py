@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,8 @@ from headrace.spec import load_project
 
 pytestmark = pytest.mark.long
 
-TABLE = "dws.user_hour"
-KILLS = 5
+TABLE, FRESHNESS = "dws.user_hour", 10
+KILLS = int(os.environ.get("HEADRACE_PUBLISH_KILLS", "2"))
 Reports = psycopg.Connection[Any]
 
 
@@ -54,7 +55,7 @@ def differing(shop: Shop, reports: Reports) -> set[tuple[Any, ...]]:
     return set(there) ^ {tuple(row.values()) for row in here}
 
 
-def test_a_published_table_equals_its_table_after_a_load_and_five_kills(shop: Shop, reports: Reports) -> None:
+def test_a_published_table_equals_its_table_after_a_load_and_kills(shop: Shop, reports: Reports) -> None:
     """Its position is where the server begins again: nothing is lost, and nothing counted twice."""
     url = shop.settings.postgres_dsn("reports")
     user, _, rest = url.partition("@")
@@ -74,10 +75,11 @@ def test_a_published_table_equals_its_table_after_a_load_and_five_kills(shop: Sh
         with shop.load(seed=61) as load:
             for _ in range(KILLS):
                 before = version(reports)
-                eventually("it follows", lambda before=before: version(reports) > before + 2)
+                eventually("it follows", lambda before=before: version(reports) > before)
                 shop.kill()
             shop.wait_running()
-            eventually("its freshness is measured", lambda: published().measured_p90)
+            eventually("it keeps its promise", lambda: (published().measured_p90 or 99) <= 2 * FRESHNESS)
+            assert not [alarm for alarm in shop.status()[TABLE].alarms if "behind its source" in alarm]
             load.raise_if_failed()
         shop.wait_caught_up()
         eventually("it has everything", lambda: not published().behind)
@@ -86,7 +88,6 @@ def test_a_published_table_equals_its_table_after_a_load_and_five_kills(shop: Sh
         status = published()
         assert status.target.startswith("serving.user_hour at 127.0.0.1:")
         assert password not in status.target
-        assert status.measured_p90 is None or status.measured_p90 <= 2 * 10
 
         command(shop, "publish", TABLE, "--dry-run")
         reports.execute("UPDATE serving.user_hour SET cnt = cnt + 1 WHERE user_id = 1")

@@ -85,6 +85,12 @@ def create_app(service: Service, *, token: str, read_token: str, overview: Overv
     def jvm() -> Any:
         return JSONResponse(encode(service.jvm()))
 
+    @app.get("/metrics", dependencies=guarded)
+    def metrics() -> Response:
+        from headrace.gateway.metrics import CONTENT_TYPE, exposition
+
+        return Response(exposition(service.status(), service.jvm()), media_type=CONTENT_TYPE)
+
     def own(request: Request) -> Overview:
         """The overview, for a client that means the same settings."""
         if overview is None or request.headers.get(DIGEST) != overview.digest:

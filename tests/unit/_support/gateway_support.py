@@ -38,6 +38,7 @@ from headrace.results import (
     JvmStatus,
     LoadResult,
     ParityResult,
+    PublishResult,
     RefreshDecision,
     RefreshResult,
     ResyncResult,
@@ -116,6 +117,11 @@ class FakeWarehouse:
             snapshot_version=7,
             snapshot_rows=2,
             balanced=True,
+        )
+    )
+    published: PublishResult = field(
+        default_factory=lambda: PublishResult(
+            table="", target="reports.orders at db/x", version=7, rows=2, missing=0, different=0, extra=0
         )
     )
     on_select: Callable[[str], pa.Table] | None = None
@@ -350,6 +356,10 @@ class FakeWarehouse:
     def rollback(self, table: str, *, progress: Progress) -> ApplyResult:
         self.calls.append(("rollback", table))
         return ApplyResult(dry_run=False, tables=[])
+
+    def publish(self, table: str, *, dry_run: bool, progress: Progress) -> PublishResult:
+        self.calls.append(("publish", table, dry_run))
+        return self.published.model_copy(update={"table": table})
 
     def readers(self, table: str | None = None) -> list[dict[str, Any]]:
         return [
