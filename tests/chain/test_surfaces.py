@@ -61,30 +61,6 @@ def typed(shop: Shop, keys: str, *arguments: str) -> str:
     return shown.decode()
 
 
-def test_prometheus_reads_what_the_status_tells(shop: Shop) -> None:
-    with shop.load(seed=71):
-        shop.wait_advanced("dws.user_hour", by=3)
-        token = shop.settings.gateway_read_token.read_text().strip()
-        url = f"{shop.settings.gateway_url}/metrics"
-        text = httpx.get(url, headers={"Authorization": f"Bearer {token}"}, trust_env=False).text
-    found = {
-        (
-            sample.name,
-            sample.labels.get("table"),
-            sample.labels.get("state") or sample.labels.get("change"),
-        ): (sample.value)
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-    for table, status in shop.status().items():
-        assert found["headrace_table_state", table, "running"] == 1
-        assert 0 <= found["headrace_table_version", table, None] <= status.version
-        moved = found["headrace_table_changes_total", table, "inserted"]
-        assert 0 < moved <= status.accounting["inserted"]
-    assert 0 < found["headrace_table_freshness_seconds", "dws.user_hour", None] < 60
-    assert found["headrace_jvm_micro_batches_total", None, None] > 3
-
-
 def test_statements_come_from_a_file_from_stdin_and_from_a_prompt(shop: Shop, tmp_path: Path) -> None:
     shop.wait_caught_up()
     script = tmp_path / "script.sql"
@@ -550,3 +526,22 @@ def test_a_source_is_followed_by_a_role_that_can_do_nothing_else(shop: Shop) -> 
             assert check == preflight.Check(True, "5 tables can be followed by `auditor`")
         finally:
             owner.execute("DROP OWNED BY auditor; DROP ROLE auditor")
+
+
+def test_prometheus_reads_what_the_status_tells(shop: Shop) -> None:
+    with shop.load(seed=71):
+        shop.wait_advanced("dws.user_hour", by=3)
+        reader = {"Authorization": f"Bearer {shop.settings.gateway_read_token.read_text().strip()}"}
+        answer = httpx.get(f"{shop.settings.gateway_url}/metrics", headers=reader, trust_env=False)
+    found = {
+        (s.name, s.labels.get("table"), s.labels.get("state") or s.labels.get("change")): s.value
+        for family in text_string_to_metric_families(answer.text)
+        for s in family.samples
+    }
+    for table, status in shop.status().items():
+        assert found["headrace_table_state", table, "running"] == 1
+        assert 0 <= found["headrace_table_version", table, None] <= status.version
+        moved = found["headrace_table_changes_total", table, "inserted"]
+        assert 0 < moved <= status.accounting["inserted"]
+    assert 0 < found["headrace_table_freshness_seconds", "dws.user_hour", None] < 60
+    assert found["headrace_jvm_micro_batches_total", None, None] > 3
