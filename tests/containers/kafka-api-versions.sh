@@ -1,0 +1,2 @@
+#!/bin/sh
+exec java.sh org.apache.kafka.tools.BrokerApiVersionsCommand "$@"
