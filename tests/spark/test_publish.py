@@ -344,3 +344,19 @@ def test_a_lost_connection_is_made_again(
         published.catch_up()
     published.catch_up()
     assert rows(database) == warehouse.rows("dwd.paid")
+
+
+def test_changes_are_applied_to_the_position_that_they_follow(
+    harness: Callable[..., Harness], publish: Publish, database: Connection
+) -> None:
+    """Somebody else has moved it, a server that was thought dead: nothing is applied, and it begins anew."""
+    warehouse = nine_orders(harness(CHAIN))
+    paused, other = publish(warehouse, "dwd.paid"), publish(warehouse, "dwd.paid")
+    paused.catch_up()
+    warehouse.source.put("orders", order_id=2, user_id=1, amount="20.00", hour=HOURS[0])
+    warehouse.step()
+    other.catch_up()
+    with pytest.raises(TerminalError, match=r"somebody else has written reports\.rows"):
+        paused.catch_up()
+    paused.catch_up()
+    assert rows(database) == warehouse.rows("dwd.paid")

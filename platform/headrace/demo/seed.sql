@@ -14,14 +14,14 @@ SELECT u,
        (ARRAY['Oslo','Lima','Pune','Kyoto','Cork','Graz','Turku','Split',NULL])[1 + pg_temp.pick(u, 2, 9)],
        t, t
 FROM generate_series(0, {users}) AS u,
-     LATERAL (SELECT {now} - interval '30 days' - pg_temp.pick(u, 3, 31536000) * interval '1 second' AS t);
+     LATERAL (SELECT {now} - interval '30 days' - pg_temp.pick(u, 3, 31536000) * interval '1 second' AS t) AS created;
 
 INSERT INTO products
 SELECT p, 'product ' || p,
        (ARRAY['books','games','garden','kitchen','music','tools'])[1 + pg_temp.pick(p, 11, 6)],
        (100 + pg_temp.pick(p, 12, 19900))::numeric / 100, t, t
 FROM generate_series(1, {products}) AS p,
-     LATERAL (SELECT {now} - interval '400 days' + pg_temp.pick(p, 13, 31536000) * interval '1 second' AS t);
+     LATERAL (SELECT {now} - interval '400 days' + pg_temp.pick(p, 13, 31536000) * interval '1 second' AS t) AS created;
 
 -- Ids grow with time, to the microsecond: one order in twenty lies around the day 52 weeks ago, the others in the last
 -- 8 days, so each hour of today has the same weekday's a week and a year before. 1.7 items an order: one for half, two,

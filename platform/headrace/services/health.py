@@ -141,6 +141,16 @@ def _alive(settings: Settings) -> None:
     """The daemon serves nobody; that its process stays up is all there is to see from outside."""
 
 
+def check_daemon(settings: Settings) -> None:
+    """Raise Unhealthy where Dagster has not heard of its daemon lately: for whoever sees no process of it."""
+    query = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy required } } } }"
+    url = f"{settings.dagster_url}/graphql"
+    answer = httpx.post(url, json={"query": query}, timeout=PATIENCE, trust_env=False).json()
+    known = answer["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
+    if silent := [daemon["daemonType"] for daemon in known if daemon["required"] and not daemon["healthy"]]:
+        raise Unhealthy(f"Dagster has not heard of {', '.join(silent)} lately")
+
+
 CHECKS: dict[ServiceName, Callable[[Settings], None]] = {
     "postgres": _postgres,
     "kafka": _kafka,

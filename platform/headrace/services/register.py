@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 
 from headrace.errors import HeadraceError
+from headrace.services.first_load import FirstLoad
 from headrace.settings import Settings
 from headrace.sources.registration import register_all
 
 
 def main() -> int:
-    """May run again and again: what is registered is kept."""
+    """May run again and again: what is registered is kept. The warehouse server must run."""
     try:
-        register_all(Settings.load(Path(os.environ.get("HEADRACE_PROJECT", "."))), on_progress=print)
+        settings = Settings.load(Path(os.environ.get("HEADRACE_PROJECT", ".")))
+        load = FirstLoad(settings, start=lambda: None, report=print)
+        register_all(settings, on_progress=print, load=load)
     except HeadraceError as error:
         print(error, file=sys.stderr)
         return 1

@@ -73,6 +73,7 @@ class Stack:
         an external one does not answer.
         """
         report = on_progress or (lambda name, message: None)
+        self._refuse_unsupervised()
         chosen = self.chosen(only)
         with self._lock():
             keep_private(self.settings)
@@ -92,6 +93,7 @@ class Stack:
     def down(self, *, on_progress: OnProgress | None = None) -> None:
         """Stop everything and wait until no process of this stack is left. Data stays."""
         report = on_progress or (lambda name, message: None)
+        self._refuse_unsupervised()
         if not self.settings.state.is_dir():
             return
         with self._lock():
@@ -160,6 +162,7 @@ class Stack:
 
     def restart(self, service: ServiceName) -> None:
         """Stop one service, start it and wait until it is healthy."""
+        self._refuse_unsupervised()
         [service] = self._named([service])
         with self._lock():
             self.supervisor.stop(service)
@@ -267,6 +270,26 @@ class Stack:
             "  mend what it names, then run `headrace up` again (`headrace down` stops the rest)"
         )
 
+    def _refuse_unsupervised(self) -> None:
+        if not self.settings.supervised:
+            raise TerminalError(
+                "something else runs the services: `supervised` is false. Next: let that start or stop them, "
+                "e.g. `docker compose -f deploy/compose.yml up --wait`"
+            )
+
+    def _answering_status(self, status: ServiceStatus) -> ServiceStatus:
+        """That of a service whose process somebody else watches: whether it answers."""
+        try:
+            if status.name == "dagster-daemon":
+                health.check_daemon(self.settings)
+            else:
+                health.check(self.settings, status.name)
+        except Exception as error:
+            status.state, status.detail = "UNHEALTHY", str(error)
+        else:
+            status.state = "RUNNING"
+        return status
+
     def _status(self, service: Service, known: dict[str, ProcessInfo]) -> ServiceStatus:
         status = self._process_status(service, known)
         if service.name in SCHEDULING and self.settings.scheduler == "dagster" and status.state != "RUNNING":
@@ -280,6 +303,8 @@ class Stack:
         status.port = getattr(self.settings, service.ports[0]) if service.ports else None
         if service.replaced(self.settings):
             return self._external_status(service)
+        if not self.settings.supervised:
+            return self._answering_status(status)
         if process is None:
             return status
         status.state = STATES[process.state]
