@@ -27,6 +27,7 @@ from headrace.spec.ddl.options import (
     TIME_ZONE,
 )
 from headrace.spec.partitions.completion import OPTIONS as COMPLETION
+from headrace.spec.publishing import OPTIONS as PUBLISHING
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -158,6 +159,7 @@ def test_every_clause_and_option_of_a_layer_file_is_listed() -> None:
         SCHEMA_CHANGE,
         LIMIT,
         OWNERS,
+        *PUBLISHING,
         *COMPLETION,
         "<column>".join(FORMATTER),
     }
