@@ -11,7 +11,6 @@ from sqlglot.tokens import Token, TokenType
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor
-from headrace.gateway.moment import moment
 from headrace.gateway.queries import check_query
 from headrace.gateway.statements import (
     Alter,
@@ -49,6 +48,7 @@ from headrace.gateway.statements import (
     Suspend,
     Verify,
 )
+from headrace.moment import moment
 from headrace.results import Start
 from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, Property, freshness_text
 from headrace.spec.model import RefreshMode

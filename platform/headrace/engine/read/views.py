@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot import exp
 
+from headrace.engine.read.travel import asked_version, clause_end
 from headrace.engine.spark.query import temporary_views
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
@@ -114,13 +115,13 @@ class Views:
 def select(
     spark: SparkSession, registry: Registry, text: str, quarantine: Callable[[Table], DataFrame]
 ) -> DataFrame:
-    """A user's SELECT over live rows, each table at one consistent version.
+    """A user's SELECT over live rows, each table at one consistent version: the newest, or the one asked for.
 
     Args:
         quarantine: what is read where the query names a table's quarantine.
     Raises:
         UnknownName: a table that is not materialized here.
-        TerminalError: Spark refuses the query.
+        TerminalError: Spark refuses the query, or there is no such version.
     """
     from pyspark.errors import PySparkException
 
@@ -131,11 +132,18 @@ def select(
         if not node.db and node.name in ctes:
             continue
         table, kept_out = _table(registry, node)
-        frames.append(
-            quarantine(table) if kept_out else _rows(spark, table, pinned_columns(tree, node, table))
-        )
+        end = node.this.meta["end"] + 1
+        if node.args.get("version") is not None:
+            if kept_out:
+                raise TerminalError(f"the quarantine of `{table.name}` is read as it is now, at no version")
+            version, end = asked_version(table, node), clause_end(text, end)
+            frames.append(table.store.frame(spark, version=version).select(*table.store.schema.names))
+        elif kept_out:
+            frames.append(quarantine(table))
+        else:
+            frames.append(_rows(spark, table, pinned_columns(tree, node, table)))
         alias = "" if node.args.get("alias") else f" AS `{node.name}`"
-        places.append((node.args["db"].meta["start"], node.this.meta["end"] + 1, alias))
+        places.append((node.args["db"].meta["start"], end, alias))
     with temporary_views(spark, frames) as views:
         for (start, end, alias), view in sorted(zip(places, views, strict=True), reverse=True):
             text = text[:start] + view + alias + text[end:]
