@@ -123,6 +123,7 @@ def test_ports_and_limits_are_those_of_the_native_stack(settings: Settings) -> N
         "config.providers.env.class",
         "producer.acks",
         "producer.max.request.size",
+        "scheduled.rebalance.max.delay.ms",
     ):
         assert str(connect["CONNECT_" + name.replace(".", "_").upper()]) == worker[name], name
 
