@@ -52,17 +52,18 @@ def cluster(folder: Path, *, workers: int = 2, memory: str = "1g") -> Iterator[C
         memory: of each worker.
     """
     port, page = free_ports(2)
-    java = launcher_home(find_java(), folder) / "bin" / "java"
+    java = launcher_home(find_java(), folder)
     environment = {
         **os.environ,
         "SPARK_HOME": str(HOME),
-        "JAVA_HOME": str(java.parents[1]),
+        "JAVA_HOME": str(java),
         "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_DAEMON_MEMORY": "256m",
     }
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [str(java), "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{HOME}/jars/*", *arguments]
+        command = [str(HOME / "bin" / "spark-class"), *arguments]
         with (folder / f"{name}.log").open("wb") as log:
             started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder))
         return started[-1]

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 JVM_ENDED = 3
-"""Exit code of a server whose JVM ended before it."""
+"""Exit code of a server whose JVM, or whose Spark application, ended before it."""
+
+LOOK_SECONDS = 5.0
+"""Between two looks at whether the application lives."""
 
 
 def end_with_jvm(spark: SparkSession, stopping: threading.Event) -> None:
-    """From now on this process ends at once where its JVM does, unless it is `stopping` anyway.
+    """From now on this process ends at once where its JVM or its Spark application does, unless it is
+    `stopping` anyway.
 
     Without it nothing works, though the server would still answer. Whoever supervises the process starts
     another, which goes on from what the tables record.
@@ -34,7 +38,23 @@ def end_with_jvm(spark: SparkSession, stopping: threading.Event) -> None:
             log.critical("Spark's JVM has ended (exit code %s), and the server with it", code)
             os._exit(JVM_ENDED)
 
+    def look() -> None:
+        while not stopping.wait(LOOK_SECONDS):
+            if application_ended(spark) and not stopping.is_set():
+                log.critical("Spark's application has ended, and the server with it: its cluster gave it up")
+                os._exit(JVM_ENDED)
+
     threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
+    threading.Thread(target=look, name="application-watch", daemon=True).start()
+
+
+def application_ended(spark: SparkSession) -> bool:
+    """Whether Spark has stopped by itself while its JVM goes on, as where a cluster removes the application."""
+    try:
+        ended: bool = spark.sparkContext._jsc.sc().isStopped()
+    except Exception:  # the JVM is going: whoever watches it tells
+        return False
+    return ended
 
 
 def forget_ended() -> bool:
