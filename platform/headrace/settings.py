@@ -165,6 +165,9 @@ class Settings(BaseSettings):
 
     log_level: Literal["DEBUG", "INFO", "WARNING"] = "INFO"
     spark_master: str = "local[*]"
+    spark_conf: str = Field(
+        default="", description="more of Spark's configuration: `spark.executor.memory=4g; …`"
+    )
     driver_memory: Memory = "1900m"
     snapshot_memory: Memory = Field(
         default="512m", description="rows of snapshots that the warehouse server keeps at hand"
@@ -279,6 +282,13 @@ class Settings(BaseSettings):
             if source and host and port:
                 continue
             raise ValueError("must read source=host:port, or several with commas between")
+        return value
+
+    @field_validator("spark_conf")
+    @classmethod
+    def _configures_spark(cls, value: str) -> str:
+        if any("=" not in entry for entry in _entries(value)):
+            raise ValueError("must read spark.name=value, or several with semicolons between")
         return value
 
     @field_validator("connect_url")
@@ -482,6 +492,12 @@ class Settings(BaseSettings):
         """The same for equal settings, another for others; it tells nothing of them."""
         return hashlib.sha256(repr(sorted(self.environment().items())).encode()).hexdigest()
 
+    @property
+    def spark_configuration(self) -> dict[str, str]:
+        """`spark_conf` by name."""
+        pairs = (entry.partition("=") for entry in _entries(self.spark_conf))
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
     def source_replica(self, source: str) -> str | None:
         """Host and port of the standby that comparisons read in place of a source."""
         return _standbys(self.source_replicas).get(source)
@@ -552,6 +568,10 @@ def _web_address(value: str | None, form: str) -> str | None:
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError(form)
     return value.rstrip("/")
+
+
+def _entries(listed: str) -> list[str]:
+    return [entry.strip() for entry in listed.split(";") if entry.strip()]
 
 
 def _standbys(listed: str) -> dict[str, str]:

@@ -49,7 +49,7 @@ def end_with_jvm(spark: SparkSession, stopping: threading.Event) -> None:
 
 
 def application_ended(spark: SparkSession) -> bool:
-    """Whether Spark has stopped by itself while its JVM goes on, as where a cluster removes the application."""
+    """Whether Spark has stopped by itself in a JVM that goes on, as where a cluster gives it up."""
     try:
         ended: bool = spark.sparkContext._jsc.sc().isStopped()
     except Exception:  # the JVM is going: whoever watches it tells

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from headrace.engine.spark import aot_cache, compilers
+from headrace.engine.spark import aot_cache, cluster, compilers
 from headrace.engine.spark.jvm import forget_ended
 from headrace.engine.spark.plain_arguments import send_plain_arguments
 from headrace.java import find_java, launcher_home
@@ -86,6 +86,8 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
 
     Args:
         java_options: more options for the JVM. Default: those that read the ahead-of-time cache.
+    Raises:
+        TerminalError: `spark_conf` names what is headrace's own.
     """
     from pyspark.sql import SparkSession
 
@@ -119,8 +121,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         # Every broadcast of a few rows takes a page, and a refresh has several. Spark's own choice of up to
         # 64m fills the heap with empty ones until the next full collection.
         "spark.buffer.pageSize": "2m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **cluster.addresses(settings),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.localRelationThreshold": f"{LOCAL_BYTES}b",
         # Spark 4.2 pushes a correlated subquery of a SELECT list through a UNION with columns of the other
@@ -135,6 +136,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         "spark.databricks.delta.retentionDurationCheck.enabled": "true",
         **_SAME_VALUES,
         **_LARGE,
+        **cluster.own(settings, _SAME_VALUES),
     }
     if settings.spark_master.startswith("local"):
         # The one executor lives and dies with its driver. Spark's heartbeat thread can die alone, in a race
