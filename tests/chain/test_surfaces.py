@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -546,3 +547,22 @@ def test_prometheus_reads_what_the_status_tells(shop: Shop) -> None:
     assert found["headrace_table_changes_total", "dws.user_hour", "inserted"] > 0
     assert 0 < found["headrace_table_freshness_seconds", "dws.user_hour", None] < 60
     assert found["headrace_jvm_micro_batches_total", None, None] > 3
+
+
+def test_a_select_reads_older_versions(shop: Shop) -> None:
+    """Over a backfill and beside a load: what the table was then, and what has come since."""
+    shop.wait_caught_up()
+    before = shop.status()["dws.user_hour"].version
+    [then] = shop.client.query("SELECT sum(cnt) AS n FROM dws.user_hour").to_pylist()
+    at = datetime.now(UTC).isoformat(" ", "milliseconds")
+    with shop.load(seed=73):
+        shop.wait_advanced("dws.user_hour", by=3)
+        shop.client.run("ALTER MATERIALIZED TABLE dws.user_hour REFRESH ALL")
+    for clause in (f"VERSION AS OF {before}", f"TIMESTAMP AS OF '{at}'"):
+        found = command(shop, "sql", "--json", f"SELECT sum(cnt) AS n FROM dws.user_hour {clause}")
+        assert json.loads(found.stdout) == [then], clause
+    now = f"SELECT count(*) AS n FROM dws.user_hour n LEFT ANTI JOIN dws.user_hour VERSION AS OF {before} w"
+    [changed] = shop.client.query(f"{now} ON n.user_id = w.user_id AND n.logdate = w.logdate").to_pylist()
+    assert changed["n"] > 0
+    refused = command(shop, "sql", "SELECT * FROM dws.user_hour VERSION AS OF 99999999", code=1)
+    assert "there is no version 99999999" in refused.stderr

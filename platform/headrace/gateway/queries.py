@@ -81,8 +81,10 @@ class _Check:
             if (name := _function(table.this)) not in _TABLE_FUNCTIONS:
                 self._refuse(table.this, f"the table function `{name}` is refused", _PATH_HINT)
             return
-        if table.args.get("version"):
-            self._refuse(table, "a read of an earlier version is not supported yet")
+        version = table.args.get("version")
+        if version is not None and not isinstance(version.expression, exp.Literal):
+            hint = "write VERSION AS OF 12, or TIMESTAMP AS OF '2026-11-22 19:30:00'"
+            self._refuse(table, "an earlier version is named by a literal", hint)
         parts = [part.name for part in table.parts]
         if len(parts) == 1 and parts[0].lower() in _visible(table):
             return
