@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
@@ -20,6 +22,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.spec.publishing import read_target
+from headrace.targets.postgres import PublishedTable
 
 CHAIN = {k: LAYERS[k] for k in ("dwd/paid", "dwd/cities", "dws/by_city")}
 PAID = {"dwd/paid": LAYERS["dwd/paid"]}
@@ -360,4 +363,13 @@ def test_changes_are_applied_to_the_position_that_they_follow(
     with pytest.raises(TerminalError, match=r"somebody else has written reports\.rows"):
         paused.catch_up()
     paused.catch_up()
+    assert rows(database) == warehouse.rows("dwd.paid")
+
+    table, there = warehouse.table("dwd.paid"), read_target("${env:HEADRACE_TARGET_URL}", TARGET)
+    dsn = there.dsn(os.environ)
+    with PublishedTable(there, dsn, "dwd.paid", table.store.schema, "one") as late:
+        found = late.open()
+        assert found is not None
+        with pytest.raises(TerminalError, match="a later version"):
+            late.replace([], replace(found, version=found.version - 1), 0)
     assert rows(database) == warehouse.rows("dwd.paid")

@@ -150,9 +150,14 @@ class PublishedTable:
 
         Returns:
             What differed.
+        Raises:
+            TerminalError: the table has a later version already, or refuses a row.
+            TransientError: its server does not answer.
         """
         with self._told(), self._connection.transaction():
-            self.position(lock=True)
+            there = self.position(lock=True)
+            if there is not None and there.changelog == after.changelog and there.version > after.version:
+                raise TerminalError(f"somebody else has written {self.target}, a later version")
             nullable = self._stage(_all_live(rows, self.schema))
             found = self._compared(nullable, after.version)
             self._connection.execute(self._sql.delete_unknown(nullable))
