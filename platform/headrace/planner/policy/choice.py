@@ -8,7 +8,7 @@ Below `ENOUGH` samples, and far beyond the rows seen, a prior speaks, scaled by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from headrace.spec.model import RefreshPolicy
@@ -37,7 +37,7 @@ SAMPLES = 24
 """Newest samples of a strategy that count; older ones weigh less than a tenth."""
 
 REACH = 3.0
-"""Multiple of the most rows seen up to which the line is trusted alone."""
+"""Multiple of the most rows seen up to which the line is trusted."""
 
 PROMISE = 0.5
 """A candidate that was hardly tried yet must promise this part of the rule's choice to be taken."""
@@ -211,9 +211,11 @@ def estimate(strategy: str, features: Features, history: Sequence[Sample]) -> Es
     if max(seen) < 2 * max(min(seen), 1):  # one size only: no slope to see
         return Estimate(strategy, scaled, len(like))
     slope, rest = _line(seen, [s.seconds for s in like], weights)
-    seconds = rest + slope * rows
-    if rows > REACH * max(seen):
-        seconds = max(seconds, scaled)
+    reach = REACH * max(seen)
+    seconds = rest + slope * min(rows, reach)
+    if rows > reach:  # a slope among few rows is mostly noise: beyond them the prior's shape goes on
+        edge = prior(strategy, _with_rows(strategy, features, reach / rows))
+        seconds = max(seconds * prior(strategy, features) / edge, scaled)
     return Estimate(strategy, max(seconds, min(s.seconds for s in like) / 2), len(like))
 
 
@@ -224,6 +226,14 @@ def _place(strategy: str, features: Features) -> Place:
 def _rows(strategy: str, features: Features) -> float:
     """What a strategy's time grows with."""
     return features.upstream + features.table if strategy == FULL else features.changed
+
+
+def _with_rows(strategy: str, features: Features, share: float) -> Features:
+    """A refresh that is alike, with a share of the rows that its time grows with."""
+    if strategy == FULL:
+        upstream, table = round(features.upstream * share), round(features.table * share)
+        return replace(features, upstream=upstream, table=table)
+    return replace(features, changed=round(features.changed * share))
 
 
 def _scale(history: Sequence[Sample]) -> float:
