@@ -176,7 +176,7 @@ class Compose:
         return json.loads(self.headrace(*arguments, "--json", check=False).stdout)
 
     def container(self, service: str) -> str:
-        return self.run("ps", "-q", service).stdout.strip()
+        return self.run("ps", "--all", "-q", service).stdout.strip()
 
 
 @contextmanager
