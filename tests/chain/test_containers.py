@@ -76,6 +76,7 @@ def test_load_freshness_backfill_and_proof(stack: Compose) -> None:
 
 
 def test_a_killed_container_loses_nothing(stack: Compose) -> None:
+    eventually("the first load", lambda: caught_up(stack))
     with LoadGenerator(SOURCE, seed=5, rate=RATE) as load:
         for service in ("warehouse", "kafka", "connect"):
             version, container = tables(stack)[TABLE]["version"], stack.container(service)
