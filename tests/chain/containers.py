@@ -44,9 +44,7 @@ class Engine:
 
     environment: Mapping[str, str]
 
-    def docker(
-        self, *arguments: str, seconds: float = 120, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
+    def docker(self, *arguments: str, seconds: float = 120, check: bool = True) -> Done:
         """A `docker` command. Its output is in what a failed one raises."""
         done = subprocess.run(
             ["docker", *arguments],
@@ -104,8 +102,8 @@ def _needs_compose(of: Engine) -> None:
         pytest.skip("no `docker compose` (version 2)")
 
 
-def provide(of: Engine) -> list[str]:
-    """Let every image be there. Returns those that are stand-ins."""
+def provide(of: Engine) -> None:
+    """Let every image be there, as a stand-in where it cannot be pulled."""
     names = images()
     lacking = {v: n for v, n in names.items() if v != "HEADRACE_IMAGE" and not of.has(n) and not of.pulls(n)}
     if "PYTHON_IMAGE" in lacking:
@@ -117,7 +115,6 @@ def provide(of: Engine) -> list[str]:
         kind = variable.removesuffix("_IMAGE").lower()
         if kind != "python":
             _build(of, kind, lacking[variable])
-    return sorted(lacking.values())
 
 
 def _base(of: Engine) -> None:
@@ -160,9 +157,7 @@ class Compose:
     engine: Engine
     project: str
 
-    def run(
-        self, *arguments: str, seconds: float = 300, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, seconds: float = 300, check: bool = True) -> Done:
         file = str(ROOT / "deploy" / "compose.yml")
         return self.engine.docker(
             "compose", "-p", self.project, "-f", file, *arguments, seconds=seconds, check=check

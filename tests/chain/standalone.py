@@ -17,10 +17,10 @@ from chain_support import eventually
 
 from headrace.java import find_java, launcher_home
 from headrace.services.scratch import free_ports
+from headrace.settings import LOOPBACK
 
 HOME = Path(pyspark.__file__).parent
 CLASSES = "org.apache.spark.deploy"
-LOOPBACK = "127.0.0.1"
 
 
 @dataclass

@@ -75,7 +75,6 @@ class PublishedTable:
             self._connection = psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS, autocommit=True)
         except psycopg.OperationalError as error:
             raise TransientError(f"{target} does not answer: {_first_line(error)}") from error
-        self._positions = Identifier(target.schema, POSITIONS)
 
     def __enter__(self) -> PublishedTable:
         return self
@@ -122,7 +121,7 @@ class PublishedTable:
     def position(self, *, lock: bool = False) -> Position | None:
         """What the table stands at."""
         query = SQL("SELECT published, warehouse, changelog, version FROM {} WHERE table_name = %s{}")
-        statement = query.format(self._positions, SQL(" FOR UPDATE" if lock else ""))
+        statement = query.format(self._sql.positions, SQL(" FOR UPDATE" if lock else ""))
         rows = self._connection.execute(statement, (self.target.table,)).fetchall()
         return Position(*rows[0]) if rows else None
 
@@ -230,7 +229,7 @@ class PublishedTable:
 
     def _forget(self) -> None:
         self._connection.execute(
-            SQL("DELETE FROM {} WHERE table_name = %s").format(self._positions), (self.target.table,)
+            SQL("DELETE FROM {} WHERE table_name = %s").format(self._sql.positions), (self.target.table,)
         )
 
     def _note(self, position: Position, source_ms: int) -> None:
@@ -243,7 +242,7 @@ class PublishedTable:
                 "warehouse = excluded.warehouse, changelog = excluded.changelog, version = excluded.version, "
                 "source_time = coalesce(excluded.source_time, p.source_time), "
                 "published_at = excluded.published_at"
-            ).format(self._positions),
+            ).format(self._sql.positions),
             (
                 self.target.table,
                 position.published,

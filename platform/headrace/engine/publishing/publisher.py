@@ -55,7 +55,7 @@ WINDOW_SECONDS = 60.0
 
 
 @dataclass
-class Progress:
+class Known:
     """What is known of a target since this server runs."""
 
     version: int = -1
@@ -91,7 +91,7 @@ class Publisher:
         self._position: Position | None = None
         self._changelog = ""
         self._noted = 0.0
-        self._progress = Progress()
+        self._known = Known()
         self._thread = threading.Thread(target=self._run, name=f"publish {name}", daemon=True)
 
     def start(self) -> None:
@@ -108,13 +108,13 @@ class Publisher:
 
     def status(self) -> PublishStatus:
         table = self._registry.tables.get(self.name)
-        head, done = (table.store.version if table is not None else -1), self._progress.version
+        head, done = (table.store.version if table is not None else -1), self._known.version
         return PublishStatus(
             target=str(self.target),
             version=done,
             behind=max(0, head - done),
             measured_p90=self._measured(0.9),
-            error=self._progress.error,
+            error=self._known.error,
         )
 
     def alarms(self, keep: float | None) -> list[str]:
@@ -123,8 +123,8 @@ class Publisher:
         Args:
             keep: the freshness that the table keeps, seconds; twice that is promised of its target.
         """
-        if (error := self._progress.error) is not None:
-            return [f"not published since version {self._progress.version}: {error}"]
+        if (error := self._known.error) is not None:
+            return [f"not published since version {self._known.version}: {error}"]
         measured = self._measured(0.9)
         if keep is None or measured is None or measured <= 2 * keep:
             return []
@@ -151,12 +151,12 @@ class Publisher:
         """
         with self._lock, self._begun_anew():
             ready = self._ready()
-            if ready is None or (dry_run and self._progress.version < 0):
+            if ready is None or (dry_run and self._known.version < 0):
                 raise TransientError(f"`{self.name}` is not published yet. Next: `headrace status`")
             table, published = ready
             if not dry_run:
                 return self._load(table, published)
-            version = self._progress.version
+            version = self._known.version
             return published.compare(rows_at(self._sessions.batch, table, version, self._scratch), version)
 
     @contextmanager
@@ -176,12 +176,12 @@ class Publisher:
             try:
                 with self._lock, self._begun_anew():
                     more = self._step()
-                self._progress.error, pause = None, AGAIN_SECONDS[0]
+                self._known.error, pause = None, AGAIN_SECONDS[0]
             except Exception as error:
-                if str(error) != self._progress.error:
+                if str(error) != self._known.error:
                     told = log.warning if isinstance(error, HeadraceError) else partial(log.exception)
                     told("%s is not published: %s", self.name, error)
-                self._progress.error = str(error)
+                self._known.error = str(error)
                 self._stopping.wait(pause)
                 pause = min(2 * pause, AGAIN_SECONDS[1])
                 continue
@@ -222,7 +222,7 @@ class Publisher:
             self._load(table, published)
         elif position.version < head:
             self._follow(table, published, position, head)
-        return self._progress.version < table.store.version
+        return self._known.version < table.store.version
 
     def _open(self, table: Table) -> None:
         self._forget()
@@ -237,7 +237,7 @@ class Publisher:
         self._changelog = str(DeltaTable(str(table.store.changelog.path)).metadata().id)
         self._position = found
         follows = found is not None and self._follows(table, found)
-        self._progress.version = found.version if found is not None and follows else -1
+        self._known.version = found.version if found is not None and follows else -1
 
     def _follows(self, table: Table, position: Position) -> bool:
         """Whether the changes that the target lacks are all there."""
@@ -278,18 +278,18 @@ class Publisher:
         self._done(through)
         oldest = min((ms for ms in times if ms), default=0)
         if oldest and set(changes.column(ORIGIN).unique().to_pylist()) == {STREAM}:
-            self._progress.delays.append((time.monotonic(), max(0.0, time.time() - oldest / 1000)))
+            self._known.delays.append((time.monotonic(), max(0.0, time.time() - oldest / 1000)))
 
     def _done(self, version: int) -> None:
         self._position = self._at(version)
-        self._progress.version = version
+        self._known.version = version
         if time.monotonic() - self._noted >= NOTE_SECONDS:
             self._readers.done(str(self.name), READER, version)
             self._noted = time.monotonic()
 
     def _measured(self, share: float) -> float | None:
         since = time.monotonic() - WINDOW_SECONDS
-        found = sorted(delay for at, delay in self._progress.delays.copy() if at >= since)
+        found = sorted(delay for at, delay in self._known.delays.copy() if at >= since)
         return percentile(found, share) if found else None
 
 
