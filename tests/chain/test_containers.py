@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +10,9 @@ from chain_support import eventually
 
 from containers import Compose, engine, provide, up
 from headrace.demo.load import LoadGenerator
-from headrace.demo.shop import row_counts
+from headrace.demo.shop import TABLES, row_counts
+from headrace.demo.waiting import not_caught_up
+from headrace.results import TableStatus
 
 pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(3600)]
 
@@ -29,17 +30,17 @@ def stack() -> Iterator[Compose]:
             yield stack
 
 
-def tables(stack: Compose) -> dict[str, Any]:
-    return {table["table"]: table for table in stack.json("status")["tables"] or ()}
+def tables(stack: Compose) -> dict[str, TableStatus]:
+    found = [TableStatus.model_validate(table) for table in stack.json("status")["tables"] or ()]
+    return {table.table: table for table in found}
 
 
 def caught_up(stack: Compose) -> bool:
     """Every row of the source is in its stg table, and nothing waits."""
-    counts, found = row_counts(SOURCE), tables(stack)
-    rows = {t: found[f"stg.{t}"]["rows"] for t in counts if f"stg.{t}" in found}
-    assert rows == counts, (rows, counts)
-    waiting = {n: (t["state"], t["lag"]) for n, t in found.items() if t["state"] != "RUNNING" or t["lag"]}
-    assert not waiting, waiting
+    counts = row_counts(SOURCE)
+    rows = {f"stg.{table}": counts[table] for table in TABLES}
+    outstanding = not_caught_up(list(tables(stack).values()), rows)
+    assert outstanding is None, outstanding
     return True
 
 
@@ -48,7 +49,7 @@ def streams(stack: Compose, version: int) -> None:
 
     def there() -> bool:
         found = tables(stack)[TABLE]
-        assert found["version"] >= version, (found["state"], found["version"])
+        assert found.version >= version, (found.state, found.version)
         return True
 
     eventually(f"version {version}", there)
@@ -66,8 +67,8 @@ def test_every_service_is_well(stack: Compose) -> None:
 def test_load_freshness_backfill_and_proof(stack: Compose) -> None:
     eventually("the first load", lambda: caught_up(stack))
     with LoadGenerator(SOURCE, seed=3, rate=RATE) as load:
-        streams(stack, tables(stack)[TABLE]["version"] + 20)
-        eventually("it is fresh", lambda: tables(stack)[TABLE]["measured_p90"] <= 10)
+        streams(stack, tables(stack)[TABLE].version + 20)
+        eventually("it is fresh", lambda: not tables(stack)[TABLE].late)
         [label] = stack.json("sql", f"SELECT max(logdate) AS newest FROM {TABLE}")
         backfill = stack.json("refresh", TABLE, "--start", label["newest"], "--end", label["newest"])
         assert (backfill["inserted"], backfill["updated"], backfill["deleted"]) == (0, 0, 0)
@@ -79,7 +80,7 @@ def test_a_killed_container_loses_nothing(stack: Compose) -> None:
     eventually("the first load", lambda: caught_up(stack))
     with LoadGenerator(SOURCE, seed=5, rate=RATE) as load:
         for service in ("warehouse", "kafka", "connect"):
-            version, container = tables(stack)[TABLE]["version"], stack.container(service)
+            version, container = tables(stack)[TABLE].version, stack.container(service)
             stack.engine.docker("kill", container)
             stack.engine.docker("start", container)
             streams(stack, version + 5)

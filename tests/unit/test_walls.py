@@ -38,7 +38,7 @@ def test_no_folder_is_too_full_to_read(folder: Path) -> None:
 
 
 UNIT = ROOT / "tests" / "unit"
-OTHERS = {"_TRANSPORT"}
+OTHERS = {"_TRANSPORT", "_jsc"}
 """Names of other projects that only look private."""
 
 
