@@ -90,8 +90,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 APART = tuple(
     f"tests/chain/test_{name}.py"
     for name in (
-        *("bench_chain", "chaos", "cluster", "containers", "demo", "pgbench", "source_columns"),
-        *("source_data", "source_replaced", "tutorial"),
+        *("bench_chain", "chaos", "cluster", "containers", "demo", "object_store", "pgbench"),
+        *("source_columns", "source_data", "source_replaced", "tutorial"),
     )
 )
 """Have a stack of their own, so either process may take them."""

@@ -138,10 +138,24 @@ MUTANTS = (
     ),
     Mutant(
         "lease: two writers hold it",
-        "store/lease.py",
+        "store/file_lease.py",
         "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
-        ("tests/unit/store/test_lease.py",),
+        ("tests/unit/store/test_file_lease.py",),
+    ),
+    Mutant(
+        "lease in an object store: a server goes on that another one has followed",
+        "store/stored_lease.py",
+        "if not kept:",
+        "if False:",
+        ("tests/unit/store/test_stored_lease.py::test_a_holder_that_another_one_has_followed_ends",),
+    ),
+    Mutant(
+        "object store: two writers of a new object are both the first",
+        "storage/object_path.py",
+        '"create" if mark is None else {"e_tag": mark}',
+        '"overwrite"',
+        ("tests/unit/storage/test_object_path.py",),
     ),
     Mutant(
         "commit conflict: a foreign commit is taken for an own one",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.cases.model import cases_of
@@ -26,6 +25,7 @@ from headrace.spec.calendar import in_force
 from headrace.spec.partitions.completion import completion_text
 from headrace.spec.project import raise_all
 from headrace.spec.sql.columns import check_columns
+from headrace.storage.location import Location
 from headrace.store.record.account import refresh_decisions
 from headrace.store.record.commits import HISTORY, told
 
@@ -128,7 +128,7 @@ def explain_table(settings: Settings, table: str, *, history: bool = False) -> E
     )
 
 
-def _history(table: Path) -> list[RefreshDecision]:
+def _history(table: Location) -> list[RefreshDecision]:
     """Past refreshes, newest first."""
     return refresh_decisions(told(table / "changelog", HISTORY))
 

@@ -22,6 +22,9 @@ from pydantic_settings import (
 )
 
 from headrace.errors import TerminalError, did_you_mean
+from headrace.storage.location import Location
+from headrace.storage.object_path import ObjectPath
+from headrace.storage.object_store import ObjectStore
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Memory = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
@@ -117,6 +120,18 @@ class Settings(BaseSettings):
         pattern=r"^[\w.-]+$",
         description="the embedded worker's group and the prefix of its topics: one a project in a cluster",
     )
+
+    warehouse_url: str | None = Field(
+        default=None, description="`s3://bucket/folder` for the tables; None: a folder in `data`"
+    )
+    s3_endpoint: str | None = Field(
+        default=None, description="address of an object store other than Amazon's, `http://host:port`"
+    )
+    s3_region: str | None = Field(default=None, description="of the bucket; None: as the environment says")
+    s3_access_key_id: str | None = Field(
+        default=None, description="who writes the bucket; None: as the environment or the machine's role says"
+    )
+    s3_secret_access_key: str | None = Field(default=None, repr=False, description="by which that is proven")
 
     catalog_url: str | None = Field(
         default=None,
@@ -242,6 +257,11 @@ class Settings(BaseSettings):
     @field_validator(
         "postgres_url",
         "catalog_url",
+        "warehouse_url",
+        "s3_endpoint",
+        "s3_region",
+        "s3_access_key_id",
+        "s3_secret_access_key",
         "kafka_bootstrap_servers",
         "kafka_sasl_username",
         "kafka_sasl_password",
@@ -266,6 +286,23 @@ class Settings(BaseSettings):
             if url.scheme not in ("postgresql", "postgres") or not (url.hostname and url.path.strip("/")):
                 raise ValueError("must read postgresql://user:password@host:port/database")
         return value
+
+    @field_validator("warehouse_url")
+    @classmethod
+    def _names_a_folder_of_a_bucket(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        url = urlsplit(value)
+        if url.scheme not in ("s3", "s3a") or not url.netloc or not url.path.strip("/"):
+            raise ValueError("must read s3://bucket/folder")
+        if "//" in url.path or re.search(r"[`\s?#%]", value):
+            raise ValueError("must be of plain characters, with single slashes between them")
+        return value
+
+    @field_validator("s3_endpoint")
+    @classmethod
+    def _names_an_object_store(cls, value: str | None) -> str | None:
+        return _web_address(value, "must read http://host:port, or https://host:port")
 
     @field_validator("kafka_bootstrap_servers")
     @classmethod
@@ -337,6 +374,12 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _keys_of_object_store_are_whole(self) -> Settings:
+        if (self.s3_access_key_id is None) != (self.s3_secret_access_key is None):
+            raise ValueError("set both of `s3_access_key_id` and `s3_secret_access_key`, or none")
+        return self
+
+    @model_validator(mode="after")
     def _ports_differ(self) -> Settings:
         shared = {port for port, n in Counter(self.ports.values()).items() if n > 1}
         if shared:
@@ -360,8 +403,16 @@ class Settings(BaseSettings):
         return {name: getattr(self, name) for name in names if name not in unused}
 
     @property
-    def warehouse(self) -> Path:
-        return self.data / "warehouse"
+    def warehouse(self) -> Location:
+        """Where the tables are."""
+        if self.warehouse_url is None:
+            return self.data / "warehouse"
+        return ObjectPath.parse(self.warehouse_url, self.object_store)
+
+    @property
+    def object_store(self) -> ObjectStore:
+        """How the bucket of `warehouse_url` is reached."""
+        return ObjectStore(self.s3_endpoint, self.s3_region, self.s3_access_key_id, self.s3_secret_access_key)
 
     @property
     def state(self) -> Path:
@@ -466,7 +517,7 @@ class Settings(BaseSettings):
         """`snapshot_memory` in bytes."""
         return _bytes(self.snapshot_memory)
 
-    def jars(self, group: Literal["spark", "kafka", "plugins"]) -> Path:
+    def jars(self, group: Literal["spark", "s3", "kafka", "plugins"]) -> Path:
         """The folder of fetched JVM artifacts of one configuration of `deploy/ivy.xml`."""
         return self.home / "jars" / group
 

@@ -18,7 +18,6 @@ import psutil
 import psycopg
 from chain_support import eventually
 from confluent_kafka.admin import AdminClient, NewTopic
-from deltalake import DeltaTable
 
 from headrace.demo import oracle
 from headrace.demo.load import LoadGenerator
@@ -37,6 +36,7 @@ from headrace.sources.postgres.access.role import look, role_sql
 from headrace.sources.stream.broker import Broker
 from headrace.spec import Project, load_project
 from headrace.spec.connector import load_connector
+from headrace.storage.location import Location, delta_table
 from headrace.store.delta.retained import Retained
 from headrace.store.record.commits import history
 from headrace.store.schema import KIND, ORIGIN, TOMBSTONE, VERSION
@@ -203,7 +203,7 @@ class Shop:
                     wrong[table] = found
         assert not wrong, wrong
 
-    def path(self, table: str, part: str) -> Path:
+    def path(self, table: str, part: str) -> Location:
         layer, _, name = table.partition(".")
         return self.settings.warehouse / layer / name / part
 
@@ -224,9 +224,9 @@ class Shop:
         return key
 
 
-def check_changelog(path: Path, key: list[str]) -> None:
+def check_changelog(path: Location, key: list[str]) -> None:
     """Replayed one by one, every change fits the row it meets: none is lost and none is there twice."""
-    log = DeltaTable(str(path))
+    log = delta_table(path)
     changes: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in log.to_pyarrow_table().to_pylist():
         if row[ORIGIN] != TOMBSTONE:
@@ -251,13 +251,13 @@ def check_changelog(path: Path, key: list[str]) -> None:
     assert commit.rows == len(held), path
 
 
-def begun_with(table: Path, key: list[str]) -> dict[tuple[Any, ...], Row]:
+def begun_with(table: Location, key: list[str]) -> dict[tuple[Any, ...], Row]:
     """Rows before the first change that a changelog has: those of a table that began again."""
     removed = Retained.load(table).removed
     if not removed:
         return {}
     at = next(at for at, c in history(table / "snapshot") if c.version == removed)
-    rows = DeltaTable(str(table / "snapshot"), version=at).to_pyarrow_table().to_pylist()
+    rows = delta_table(table / "snapshot", at).to_pyarrow_table().to_pylist()
     images = [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
     return {tuple(image[column] for column in key): image for image in images}
 

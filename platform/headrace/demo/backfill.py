@@ -12,6 +12,7 @@ from headrace.demo.stage import WATCHED, Stage
 from headrace.demo.waiting import raise_if_halted, wait_for
 from headrace.errors import TerminalError
 from headrace.results import RefreshResult, Statement
+from headrace.storage.location import delta_table
 
 HOURS = (30, 25)
 """First and last hour, counted back from the probe's: closed hours that are full of orders."""
@@ -79,10 +80,9 @@ def _went_on(stage: Stage, probe: FreshnessProbe, tick_at_start: int, say: Say) 
 def _emitted(stage: Stage) -> int:
     """Changelog rows of the watched table that backfills wrote, counted without asking the server."""
     import pyarrow.dataset as ds
-    from deltalake import DeltaTable
 
     from headrace.store.schema import BACKFILL, ORIGIN
 
     layer, _, name = WATCHED.partition(".")
-    changelog = DeltaTable(str(stage.settings.warehouse / layer / name / "changelog"))
+    changelog = delta_table(stage.settings.warehouse / layer / name / "changelog")
     return int(changelog.to_pyarrow_dataset().count_rows(filter=ds.field(ORIGIN) == BACKFILL))

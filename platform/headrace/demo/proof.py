@@ -10,6 +10,7 @@ from headrace.demo.report import TableFigures
 from headrace.demo.stage import WATCHED, Stage
 from headrace.demo.waiting import not_compacted, wait_for
 from headrace.results import ParityResult, Statement
+from headrace.storage.location import delta_table
 
 
 def prove(stage: Stage) -> None:
@@ -68,8 +69,6 @@ def _ask_postgres(stage: Stage) -> None:
 
 def _read_snapshot(stage: Stage) -> None:
     """The snapshot as delta-rs reads it, without Spark, against the live rows."""
-    from deltalake import DeltaTable
-
     with stage.display.step("snapshot_read", f"Read the snapshot of {WATCHED} without Spark") as say:
         wait_for(
             f"a snapshot of {WATCHED} with all changes",
@@ -78,7 +77,7 @@ def _read_snapshot(stage: Stage) -> None:
             say=say,
         )
         layer, _, name = WATCHED.partition(".")
-        table = DeltaTable(str(stage.settings.warehouse / layer / name / "snapshot"))
+        table = delta_table(stage.settings.warehouse / layer / name / "snapshot")
         live = stage.client.query(f"SELECT * FROM {WATCHED}")
         read = table.to_pyarrow_table(columns=live.column_names)
         columns = live.column_names

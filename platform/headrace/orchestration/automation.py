@@ -9,7 +9,6 @@ problem begins.
 # No `from __future__ import annotations`: Dagster compares the context's annotation with its classes.
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -20,6 +19,7 @@ from headrace.orchestration.columns import open_snapshot, stored_columns
 from headrace.orchestration.gateway import GatewayResource
 from headrace.results import TableStatus
 from headrace.spec.model import TableSpec
+from headrace.storage.location import Location
 
 JOB, OP = "alert", "fail_with_what_is_wrong"
 INTERVAL_SECONDS = 60
@@ -101,7 +101,7 @@ def alert_job() -> dg.JobDefinition:
 
 
 def layer_sensors(
-    tables: Mapping[str, TableSpec], warehouse: Path, on: frozenset[str]
+    tables: Mapping[str, TableSpec], warehouse: Location, on: frozenset[str]
 ) -> list[dg.SensorDefinition]:
     """`automation_<layer>` and `alerts_<layer>` of each layer.
 
@@ -126,7 +126,7 @@ def layer_sensors(
 
 
 def _alerts_sensor(
-    layer: str, tables: Mapping[str, TableSpec], warehouse: Path, status: dg.DefaultSensorStatus
+    layer: str, tables: Mapping[str, TableSpec], warehouse: Location, status: dg.DefaultSensorStatus
 ) -> dg.SensorDefinition:
     @dg.sensor(
         name=f"alerts_{layer}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -12,6 +11,7 @@ from sqlglot.optimizer.scope import Scope, build_scope
 
 from headrace.orchestration.lineage import asset_key
 from headrace.spec.model import SourceTable, TableName, TableSpec
+from headrace.storage.location import Location, delta_table, is_delta_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -24,20 +24,19 @@ ColumnsOf = Callable[[Upstream], Sequence[str]]
 """The columns of a table, as far as they are known."""
 
 
-def open_snapshot(table: Path, *, files: bool = True) -> DeltaTable | None:
+def open_snapshot(table: Location, *, files: bool = True) -> DeltaTable | None:
     """The log of a table's snapshot; None where there is none.
 
     Args:
         table: its folder in the warehouse.
         files: also which files and partitions it has, which takes longer the more there are.
     """
-    if not (table / "snapshot" / "_delta_log").is_dir():
+    if not is_delta_table(table / "snapshot"):
         return None
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        return DeltaTable(table / "snapshot", without_files=not files)
+        return delta_table(table / "snapshot", files=files)
     except DeltaError:  # made anew at this moment
         return None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headrace.errors import TerminalError
 from headrace.settings import Settings
+from headrace.storage.object_path import ObjectPath
 
 # The supervisor first binds a temporary name that has its pid added.
 LONGEST = 90
@@ -45,11 +46,11 @@ def keep_private(settings: Settings) -> None:
     What lies in `state` is listed by nobody else and passed through by PostgreSQL, which never runs as root
     and keeps its own folders from everybody.
     """
+    private = [settings.logs, *([] if isinstance(settings.warehouse, ObjectPath) else [settings.warehouse])]
     for folder, mode in (
         (settings.data, 0o711),
         (settings.state, 0o711),
-        (settings.logs, 0o700),
-        (settings.warehouse, 0o700),
+        *((folder, 0o700) for folder in private),
     ):
         folder.mkdir(parents=True, exist_ok=True)
         _tighten(folder, mode)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from headrace.errors import NeedsResync, TransientError
+from headrace.storage.location import Location, arrow_place, delta_table, spark_path
 from headrace.store.closable import Closable
 from headrace.store.delta.files import (
     NO_HOOKS,
@@ -69,7 +69,7 @@ ATTEMPTS = 5
 class Changelog(Closable):
     """Row changes of one table, each commit one version. Only the lease holder appends."""
 
-    def __init__(self, path: Path, schema: TableSchema) -> None:
+    def __init__(self, path: Location, schema: TableSchema) -> None:
         self.path = path
         self.schema = schema
         self.arrow = arrow_schema(schema.logged)
@@ -82,7 +82,7 @@ class Changelog(Closable):
 
     def _delta(self) -> DeltaTable:
         if self._table is None:
-            self._table = DeltaTable(str(self.path))
+            self._table = delta_table(self.path)
             self._seen = self._table.version()
         return self._table
 
@@ -188,7 +188,7 @@ class Changelog(Closable):
             .write.format("delta")
             .mode("append")
             .option("userMetadata", commit.encode())
-            .save(str(self.path))
+            .save(spark_path(self.path))
         )
         self.refresh()
         self._among(before, commit)
@@ -204,7 +204,7 @@ class Changelog(Closable):
 
     def _open(self, after: int) -> DeltaTable:
         """The table as it is, for a reader of what follows `after`."""
-        table = DeltaTable(str(self.path))
+        table = delta_table(self.path)
         self.check(after)  # after opening: what is removed from now on stays in the files just listed
         return table
 
@@ -290,7 +290,7 @@ class Changelog(Closable):
 
     def all_rows(self, spark: SparkSession) -> DataFrame:
         """Whatever the changelog still holds, tombstones included."""
-        return spark.read.format("delta").load(str(self.path))
+        return spark.read.format("delta").load(spark_path(self.path))
 
     def merge(self, bound: int) -> int:
         """Make large files of small ones where there are more than `bound`, beside appends and readers.
@@ -298,7 +298,7 @@ class Changelog(Closable):
         Returns:
             Number of files merged.
         """
-        table = DeltaTable(str(self.path))
+        table = delta_table(self.path)
         groups = mergeable(logged_files(table), bound=bound)
         found = latest(self.path)
         if not groups or found is None:
@@ -312,7 +312,7 @@ class Changelog(Closable):
         Returns:
             Number of files removed.
         """
-        table = DeltaTable(str(self.path))
+        table = delta_table(self.path)
         gone = [f for f in logged_files(table) if f.high <= through]
         found = latest(self.path)
         if not gone or found is None:
@@ -326,7 +326,7 @@ class Changelog(Closable):
         Later reads of the versions that they were in give the others.
         """
         self.check_open()
-        table, found = DeltaTable(str(self.path)), latest(self.path)
+        table, found = delta_table(self.path), latest(self.path)
         holding = [f for f in logged_files(table) if rows.of(self.path / f.path).count]
         if holding and found is not None:
             rewrite(self.path, table, holding, rows.without, found[1])
@@ -349,7 +349,7 @@ class Changelog(Closable):
     def deletes(self, columns: list[str], predicate: ds.Expression | None) -> pa.Table:
         """These columns of all deletes that hold, tombstones included: none that a rewind took back."""
         deleted = (ds.field(KIND) == DELETE) & self._within(live_ranges(self.rewinds, 0, NEWEST))
-        dataset = DeltaTable(str(self.path)).to_pyarrow_dataset(schema=self.arrow)
+        dataset = delta_table(self.path).to_pyarrow_dataset(schema=self.arrow)
         return dataset.to_table(columns, filter=deleted if predicate is None else deleted & predicate)
 
     def delete_rows(self, spark: SparkSession) -> DataFrame:
@@ -364,18 +364,19 @@ class Changelog(Closable):
 
         From file statistics; a merged file that is only partly in the range is looked into.
         """
-        table = DeltaTable(str(self.path))
+        table = delta_table(self.path)
         files = [f for f in logged_files(table) if f.low <= through and f.high > after]
         whole = sum(f.rows for f in files if f.low > after and f.high <= through)
-        parts = [str(self.path / f.path) for f in files if f.low <= after or f.high > through]
+        parts = [arrow_place(self.path / f.path) for f in files if f.low <= after or f.high > through]
         if parts:
-            whole += ds.dataset(parts).count_rows(filter=self._within([(after, through)]))
+            rows = ds.dataset([place for _, place in parts], filesystem=parts[0][0])
+            whole += rows.count_rows(filter=self._within([(after, through)]))
         return whole
 
     def page_end(self, after: int, through: int, rows: int) -> int:
         """The version at which `(after, …]` has about `rows` rows: a file's last, `through` at most."""
         total = 0
-        for file in logged_files(DeltaTable(str(self.path))):
+        for file in logged_files(delta_table(self.path)):
             if file.high <= after or file.low > through:
                 continue
             total += file.rows

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from headrace.errors import TransientError
+from headrace.storage.location import Location
 
 
 class Closable:
     """A Delta table that takes no writes once another definition has taken its place."""
 
-    path: Path
+    path: Location
     closed = False
 
     def check_open(self) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 
 from headrace.spec.sql.literals import quoted
+from headrace.storage.location import Location, delta_table, spark_path, storage_options
 from headrace.store.delta.retained import Retained
 from headrace.store.record.commits import Commit, latest, log_versions
 from headrace.store.schema import VERSION, TableSchema, arrow_schema
@@ -68,7 +68,7 @@ def tell_watermark(store: StoredTable, watermark_ms: int) -> None:
 
 def _tell(store: StoredTable, name: str, value: str) -> None:
     """The commit repeats the newest record: it changes no row."""
-    table, found = DeltaTable(str(store.snapshot.path)), latest(store.snapshot.path)
+    table, found = delta_table(store.snapshot.path), latest(store.snapshot.path)
     if found is None or table.metadata().configuration.get(name) == value:
         return
     table.alter.set_table_properties(
@@ -86,7 +86,7 @@ def fits(store: StoredTable) -> bool:
         (store.snapshot.path, schema.stored, schema.partition),
     )
     for path, columns, partition in places:
-        table = DeltaTable(str(path))
+        table = delta_table(path)
         wanted = Schema.from_arrow(arrow_schema(columns))
         if _columns(table.schema()) != _columns(wanted):
             return False
@@ -104,7 +104,7 @@ def extend(spark: SparkSession, store: StoredTable) -> None:
     for path, columns in ((store.changelog.path, schema.logged), (store.snapshot.path, schema.stored)):
         found = latest(path)
         assert found is not None, "the table was created"
-        there = {field.name for field in DeltaTable(str(path)).schema().fields}
+        there = {field.name for field in delta_table(path).schema().fields}
         added, before = [], ""
         for name, kind in columns:
             if name not in there:
@@ -115,7 +115,7 @@ def extend(spark: SparkSession, store: StoredTable) -> None:
             replace(found[1], mode="maintenance", accounting={}) if path == store.changelog.path else found[1]
         )
         with _recorded(spark, record):
-            spark.sql(f"ALTER TABLE delta.{quoted(str(path))} ADD COLUMNS ({', '.join(added)})")
+            spark.sql(f"ALTER TABLE delta.{quoted(spark_path(path))} ADD COLUMNS ({', '.join(added)})")
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def rebuild(store: StoredTable, rows: DataFrame, commit: Commit, snapshot: Commi
 
 def _replace(store: StoredTable, rows: DataFrame, record: Commit) -> None:
     """The snapshot's columns, properties and rows, in one commit."""
-    writer = rows.writeTo(f"delta.`{store.snapshot.path}`").using("delta")
+    writer = rows.writeTo(f"delta.`{spark_path(store.snapshot.path)}`").using("delta")
     for name, value in _of_rows(store.schema).items():
         writer = writer.tableProperty(name, value)
     if store.schema.partition is not None:
@@ -182,7 +182,7 @@ def _of_rows(schema: TableSchema) -> dict[str, str]:
 
 
 def _create(
-    path: Path,
+    path: Location,
     columns: tuple[tuple[str, str], ...],
     partition: str | None,
     properties: Mapping[str, str],
@@ -196,5 +196,6 @@ def _create(
         mode=mode,  # type: ignore[arg-type]
         partition_by=[partition] if partition else None,
         configuration=dict(properties),
+        storage_options=storage_options(path),
         commit_properties=CommitProperties(custom_metadata={"userMetadata": record.encode()}),
     )

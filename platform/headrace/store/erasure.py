@@ -8,11 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
-
+from headrace.storage.location import Location, delta_table
 from headrace.store.delta.files import data_files, unused
 from headrace.store.file_rows import FileRows, KeyRows, OldRows, Values
 from headrace.store.live.key_joins import KeySet
@@ -136,14 +134,14 @@ class HistoryErasure(Erasure):
     def __init__(self, store: StoredTable) -> None:
         super().__init__(store)
         self._through = -1
-        self._files: Mapping[Path, int] = {}
+        self._files: Mapping[Location, int] = {}
 
     def held(self) -> Held:
         store = self.store
         if self._through < 0:
             self._through = store.pin.compacted
             every, snapshot = OldRows(None), store.snapshot.path
-            self._files = {file: every.of(file).count for file in unused(snapshot, DeltaTable(str(snapshot)))}
+            self._files = {file: every.of(file).count for file in unused(snapshot, delta_table(snapshot))}
         old = OldRows(self._through)
         return Held(
             changes=sum(old.of(file).count for file in data_files(store.changelog.path)),

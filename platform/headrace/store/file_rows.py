@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 
+from headrace.storage.location import Location, arrow_place, delta_table
 from headrace.store.delta.files import unused
 from headrace.store.schema import VERSION
 
@@ -33,7 +32,7 @@ class Rows:
 class FileRows(Protocol):
     """Some of the rows that files have."""
 
-    def of(self, file: Path) -> Rows: ...
+    def of(self, file: Location) -> Rows: ...
     def without(self, rows: pa.Table) -> pa.Table: ...
 
 
@@ -43,9 +42,9 @@ class OldRows:
 
     through: int | None
 
-    def of(self, file: Path) -> Rows:
+    def of(self, file: Location) -> Rows:
         """What a file has of them."""
-        rows = ds.dataset([str(file)])
+        rows = _dataset(file)
         if self.through is None:
             return Rows(rows.count_rows())
         return Rows(rows.count_rows(filter=ds.field(VERSION) <= self.through), self.through)
@@ -77,9 +76,9 @@ class KeyRows:
         self._places = places
         self._version = version
         self._partition = partition
-        self._known: dict[Path, Rows] = {}
+        self._known: dict[Location, Rows] = {}
 
-    def of(self, file: Path) -> Rows:
+    def of(self, file: Location) -> Rows:
         """What a file has of it. Where its folder does not tell its partition, it may be of any."""
         if file not in self._known:
             self._known[file] = self._look(file)
@@ -89,18 +88,18 @@ class KeyRows:
         """The other rows."""
         return rows.filter(~self._predicate([dict(place) for place in self._places]))
 
-    def _look(self, file: Path) -> Rows:
+    def _look(self, file: Location) -> Rows:
         places = [values for place in self._places if (values := self._in_file(place, file)) is not None]
         if not places:
             return Rows()
         names = {self._version or self._schema.names[0], *(name for values in places for name in values)}
         schema = pa.schema([self._schema.field(name) for name in sorted(names)])
-        found = ds.dataset([str(file)], schema=schema).to_table(filter=self._predicate(places))
+        found = _dataset(file, schema).to_table(filter=self._predicate(places))
         if self._version is None or not found.num_rows:
             return Rows(found.num_rows)
         return Rows(found.num_rows, pc.max(found.column(self._version)).as_py())
 
-    def _in_file(self, place: Values, file: Path) -> Values | None:
+    def _in_file(self, place: Values, file: Location) -> Values | None:
         """The values as the file itself has them; None where its folder says that it has not."""
         if (column := self._partition) is None or column not in place:
             return place
@@ -122,13 +121,18 @@ class KeyRows:
         return reduce(and_, terms, ds.scalar(True))
 
 
-def purge(root: Path, rows: FileRows) -> int:
+def _dataset(file: Location, schema: pa.Schema | None = None) -> ds.Dataset:
+    filesystem, path = arrow_place(file)
+    return ds.dataset([path], schema=schema, filesystem=filesystem)
+
+
+def purge(root: Location, rows: FileRows) -> int:
     """Delete files of a Delta table that have some of the rows and that its newest version is not made of.
 
     Returns:
         Number of files deleted.
     """
-    gone = [file for file in unused(root, DeltaTable(str(root))) if rows.of(file).count]
+    gone = [file for file in unused(root, delta_table(root)) if rows.of(file).count]
     for file in gone:
         file.unlink()
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)

@@ -6,19 +6,18 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import (
     CommitProperties,
-    DeltaTable,
     PostCommitHookProperties,
     WriterProperties,
     write_deltalake,
 )
 
 from headrace.errors import NeedsResync
+from headrace.storage.location import Location, delta_table, spark_path, storage_options
 from headrace.store.closable import Closable
 from headrace.store.delta import logs
 from headrace.store.delta.files import NO_HOOKS, vacuum
@@ -54,7 +53,7 @@ class Pin:
 
 
 class Snapshot(Closable):
-    def __init__(self, path: Path, schema: TableSchema) -> None:
+    def __init__(self, path: Location, schema: TableSchema) -> None:
         self.path = path
         self.schema = schema
         self.retained = Retained()
@@ -106,7 +105,7 @@ class Snapshot(Closable):
     def _read(self, spark: SparkSession, pin: Pin) -> DataFrame:
         from pyspark.sql import functions as F
 
-        rows = spark.read.format("delta").option("versionAsOf", pin.delta).load(str(self.path))
+        rows = spark.read.format("delta").option("versionAsOf", pin.delta).load(spark_path(self.path))
         there = rows.columns
         added = [c for c in self.schema.stored if c[0] not in there]  # after this version
         for name, kind in added:
@@ -128,7 +127,7 @@ class Snapshot(Closable):
         predicate = self._predicate(partitions)
         if predicate is not None:
             writer = writer.option("replaceWhere", predicate)
-        writer.save(str(self.path))
+        writer.save(spark_path(self.path))
 
     def overwrite_local(self, rows: pa.Table, commit: Commit, *, partitions: list[str] | None) -> None:
         """As `overwrite`, from the driver: many small files cost a Spark job more than their rows."""
@@ -146,6 +145,7 @@ class Snapshot(Closable):
             commit_properties=CommitProperties(
                 custom_metadata={"userMetadata": commit.encode()}, max_commit_retries=0
             ),
+            storage_options=storage_options(self.path),
             post_commithook_properties=PostCommitHookProperties(
                 create_checkpoint=True, cleanup_expired_logs=False
             ),
@@ -159,7 +159,7 @@ class Snapshot(Closable):
         Returns:
             Number of files merged.
         """
-        table = DeltaTable(str(self.path))
+        table = delta_table(self.path)
         column = self.schema.partition
         actions = pa.table(table.get_add_actions(flatten=True))
         places: Counter[str | None] = Counter()
@@ -188,7 +188,7 @@ class Snapshot(Closable):
             The Delta version.
         """
         self.check_open()
-        table, found = DeltaTable(str(self.path)), latest(self.path)
+        table, found = delta_table(self.path), latest(self.path)
         assert found is not None, "the table was created"
         table.create_write_transaction(
             [],
@@ -198,7 +198,7 @@ class Snapshot(Closable):
             commit_properties=CommitProperties(custom_metadata={"userMetadata": found[1].encode()}),
             post_commithook_properties=NO_HOOKS,
         )
-        table = DeltaTable(str(self.path))
+        table = delta_table(self.path)
         table.create_checkpoint()
         return table.version()
 

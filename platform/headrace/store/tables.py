@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from headrace.errors import TerminalError
 from headrace.locks import OrderedLock, Rank
 from headrace.spec.model import TableName
 from headrace.spec.partitions.label_range import LabelRange
+from headrace.storage.location import Location
 from headrace.store.changelog import Changelog
 from headrace.store.creation import create, describe, fits
 from headrace.store.delta.parts import Part, commit_parts
@@ -64,7 +64,7 @@ class StoredTable:
     """
 
     def __init__(
-        self, name: TableName, root: Path, schema: TableSchema, known_as: Mapping[str, str] | None = None
+        self, name: TableName, root: Location, schema: TableSchema, known_as: Mapping[str, str] | None = None
     ) -> None:
         self.name = name
         self.known_as = known_as or {}

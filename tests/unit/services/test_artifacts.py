@@ -99,4 +99,4 @@ def test_the_lock_is_that_of_the_definition() -> None:
     folder = runtime.definition()
     lock = Lock.read(folder / FILE)
     assert lock is not None and lock.made_for == runtime.digest(folder), f"Next: `{runtime.RELOCK}`"
-    assert {a.configuration for a in lock.artifacts} == {"spark", "kafka", "plugins"}
+    assert {a.configuration for a in lock.artifacts} == {"spark", "s3", "kafka", "plugins"}

@@ -24,9 +24,9 @@ _MEMORY_BYTES = 6 * 2**30
 def doctor(project: Project = None, as_json: Json = False) -> None:
     """Check what the stack needs of this machine and of its sources.
 
-    Java, JVM artifacts, ports, disk, memory, layer files; of each source that answers its settings,
-    privileges, keys, replica identities and publication, with the SQL that mends them. Ends with 1 where
-    something is amiss.
+    Java, JVM artifacts, ports, disk, object store, memory, layer files; of each source that answers its
+    settings, privileges, keys, replica identities and publication, with the SQL that mends them. Ends with 1
+    where something is amiss.
     """
     findings = diagnose(load_settings(project))
     if as_json:
@@ -47,12 +47,13 @@ class Finding:
 
 
 def diagnose(settings: Settings) -> list[Finding]:
-    """Look at everything; nothing is started or changed."""
+    """Look at everything; nothing is started, and nothing stays changed."""
     return [
         Finding("python", True, platform.python_version()),
         _java(),
         _artifacts(settings),
         _disk(settings),
+        *_object_store(settings),
         _memory(),
         *_ports(settings),
         _layers(settings),
@@ -84,6 +85,21 @@ def _disk(settings: Settings) -> Finding:
     text = f"{free / 2**30:.1f} GiB free in {place}"
     enough = free >= _DISK_BYTES
     return Finding("disk", enough, text if enough else f"{text}, {_DISK_BYTES / 2**30:.0f} GiB are needed")
+
+
+def _object_store(settings: Settings) -> list[Finding]:
+    """The store of `warehouse_url` must be there, and keep to conditional puts."""
+    from headrace.storage.object_path import ObjectPath
+
+    if not isinstance(warehouse := settings.warehouse, ObjectPath):
+        return []
+    from headrace.storage import conditional_puts
+
+    try:
+        conditional_puts.require(warehouse)
+    except HeadraceError as error:
+        return [Finding("object store", False, str(error))]
+    return [Finding("object store", True, f"{warehouse} can be written and keeps to conditional puts")]
 
 
 def _memory() -> Finding:

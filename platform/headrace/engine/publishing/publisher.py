@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from deltalake import DeltaTable
-
 from headrace.catalog.readers import Readers
 from headrace.engine.publishing.rows import rows_at
 from headrace.engine.spark.session import use_pool
@@ -29,6 +27,7 @@ from headrace.percentile import percentile
 from headrace.results import PublishResult, PublishStatus
 from headrace.spec.model import TableName
 from headrace.spec.publishing import Target
+from headrace.storage.location import delta_table
 from headrace.store.record.commits import MOST_RECORDS
 from headrace.store.schema import ORIGIN, STREAM
 from headrace.targets.postgres import Position, PublishedTable
@@ -234,7 +233,7 @@ class Publisher:
             published.close()
             raise
         self._published, self._table = published, table
-        self._changelog = str(DeltaTable(str(table.store.changelog.path)).metadata().id)
+        self._changelog = str(delta_table(table.store.changelog.path).metadata().id)
         self._position = found
         follows = found is not None and self._follows(table, found)
         self._known.version = found.version if found is not None and follows else -1

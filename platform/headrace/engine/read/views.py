@@ -16,6 +16,7 @@ from headrace.engine.spark.query import temporary_views
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName, did_you_mean
 from headrace.spec.model import QUARANTINE, TableName
+from headrace.storage.location import spark_path
 from headrace.store.frames import local
 from headrace.store.live.head import Cold
 from headrace.store.schema import DELETE, INSERT, KIND, UPDATE_AFTER, UPDATE_BEFORE, VERSION
@@ -39,14 +40,15 @@ def live_sql(table: Table) -> str:
     snapshot is cleaned up; it is renewed now and then, to keep the tail short.
     """
     store, schema = table.store, table.store.schema
+    changelog, snapshot = spark_path(store.changelog.path), spark_path(store.snapshot.path)
     names = ", ".join(f"`{n}`" for n in schema.names)
     key = ", ".join(f"`{n}`" for n in schema.key)
     on = " AND ".join(f"s.`{k}` <=> t.`{k}`" for k in schema.key)
     return (
         f"WITH t AS (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {VERSION} DESC, "
         f"CASE WHEN {KIND} IN ('{INSERT}', '{UPDATE_AFTER}') THEN 0 ELSE 1 END) AS _n "
-        f"FROM delta.`{store.changelog.path}` WHERE {VERSION} > {store.pin.compacted}) WHERE _n = 1) "
-        f"SELECT {names} FROM delta.`{store.snapshot.path}` VERSION AS OF {store.pin.delta} s "
+        f"FROM delta.`{changelog}` WHERE {VERSION} > {store.pin.compacted}) WHERE _n = 1) "
+        f"SELECT {names} FROM delta.`{snapshot}` VERSION AS OF {store.pin.delta} s "
         f"WHERE NOT EXISTS (SELECT 1 FROM t WHERE {on}) "
         f"UNION ALL SELECT {names} FROM t WHERE {KIND} NOT IN ('{UPDATE_BEFORE}', '{DELETE}')"
     )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from headrace.engine.spark import aot_cache, cluster, compilers
+from headrace.engine.spark import aot_cache, cluster, compilers, log_store
 from headrace.engine.spark.jvm import forget_ended
 from headrace.engine.spark.plain_arguments import send_plain_arguments
 from headrace.java import find_java, launcher_home
@@ -93,9 +93,10 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the default is whatever `python3` is
     jars = sorted(settings.jars("spark").glob("*.jar"))
+    clients = sorted(settings.jars("s3").glob("*.jar")) if settings.warehouse_url is not None else []
     more = aot_cache.options(settings) if java_options is None else java_options
     conf = {
-        "spark.jars": ",".join(map(str, jars)),
+        "spark.jars": ",".join(map(str, [*jars, *clients])),
         # Only what is on the class path from the start comes out of the cache.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, aot_cache.beside_spark(jars))),
         "spark.driver.memory": settings.driver_memory,
@@ -122,6 +123,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         # 64m fills the heap with empty ones until the next full collection.
         "spark.buffer.pageSize": "2m",
         **cluster.addresses(settings),
+        **_object_store(settings),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.localRelationThreshold": f"{LOCAL_BYTES}b",
         # Spark 4.2 pushes a correlated subquery of a SELECT list through a UNION with columns of the other
@@ -143,6 +145,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         # with a task that starts (SPARK-59451), and two minutes later its executor would count as lost.
         conf["spark.storage.blockManagerHeartbeatTimeoutMs"] = "365d"
     environment = {"JAVA_HOME": str(launcher_home(find_java(), settings.state))}
+    environment |= settings.object_store.environment()
     if settings.spark_connect:
         conf |= {
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -156,8 +159,17 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         builder = builder.config(key, value)
     with _environment(**environment):
         session = launched(builder)
+    if settings.warehouse_url is not None:
+        log_store.provide(session, settings.state)
     send_plain_arguments(session)
     return session
+
+
+def _object_store(settings: Settings) -> dict[str, str]:
+    """How Spark reaches the tables, and commits."""
+    if settings.warehouse_url is None:
+        return {}
+    return {**settings.object_store.for_spark(), **log_store.CONF}
 
 
 def launched(builder: SparkSession.Builder) -> SparkSession:

@@ -7,7 +7,6 @@ has other columns, another key or another partition it begins again, and so does
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from headrace.progress import Progress
 from headrace.results import AppliedTable, ApplyResult, RefreshResult
 from headrace.spec import Project
 from headrace.spec.model import TableName, TableSpec
+from headrace.storage.location import remove_tree
 from headrace.store.creation import extend
 from headrace.store.delta.files import size
 from headrace.store.record.commits import latest
@@ -215,7 +215,7 @@ class Apply:
         if self.purge:
             for step in todo:
                 if step.change.kind is ChangeKind.REMOVED:
-                    shutil.rmtree(gone[step.change.table].store.root, ignore_errors=True)
+                    remove_tree(gone[step.change.table].store.root)
 
     def _replace(
         self, kinds: Mapping[TableName, ApplyStep], renewed: set[TableName], wanted: Registry

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.engine.refresh.strategies.weighted import merged
@@ -28,6 +27,7 @@ from headrace.spec.model import SchemaChangeBehavior as Behavior
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.spec.sql.columns import check_columns, columns_read, lacking_columns
 from headrace.spec.sql.extension import with_columns
+from headrace.storage.location import Location
 from headrace.store.schema import TableSchema, spark_type
 from headrace.store.tables import StoredTable
 
@@ -44,7 +44,7 @@ def assemble(
     project: Project,
     sources: Mapping[SourceTable, SourceSchema],
     *,
-    warehouse: Path,
+    warehouse: Location,
     threshold: timedelta,
     shadow_one_in: int = 0,
     limits: Limits = DEFAULT_LIMITS,

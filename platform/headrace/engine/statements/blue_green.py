@@ -7,10 +7,8 @@ one commit: its versions go on, so readers and subscribers notice no more than o
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.flow.flow import Flow
@@ -25,6 +23,7 @@ from headrace.planner.policy.changes import ChangeKind
 from headrace.progress import Progress
 from headrace.results import ParityResult, RefreshResult
 from headrace.spec.model import TableName
+from headrace.storage.location import Location, remove_tree
 from headrace.store.tables import StoredTable
 
 
@@ -39,7 +38,7 @@ class Green:
     sessions: Sessions
     running: Registry
     flows: Sequence[Flow]
-    place: Path
+    place: Location
     run_id: str
     proofs: list[ParityResult] = field(default_factory=list)
     _tables: Registry = field(default_factory=Registry)
@@ -99,7 +98,7 @@ class Green:
 
     def clear(self) -> None:
         """Delete the green tables."""
-        shutil.rmtree(self.place, ignore_errors=True)
+        remove_tree(self.place)
 
     def _aside(self, table: Table, kinds: dict[TableName, ApplyStep]) -> Table:
         if table.name not in self._green:

@@ -20,7 +20,9 @@ from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
-from headrace.store.lease import Lease
+from headrace.storage import conditional_puts
+from headrace.storage.object_path import ObjectPath
+from headrace.store.lease import lease_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +42,7 @@ class Lifecycle:
         self.waiting_for = "the source"
         self._settings = settings
         self._catalog = catalog
-        self._lease = Lease(settings.warehouse / "lease")
+        self._lease = lease_of(settings.warehouse)
         self._stopping = threading.Event()
         self._bring_up = threading.Thread(target=self._try_to_bring_up, name="bring-up", daemon=True)
         self._run_id = uuid.uuid4().hex[:12]
@@ -54,8 +56,11 @@ class Lifecycle:
         """Take the lease and start Spark; the tables follow as soon as their source is there.
 
         Raises:
-            TerminalError: another process holds the lease.
+            TerminalError: another process holds the lease; or the store of the tables cannot be written, or
+                would lose commits.
         """
+        if isinstance(self._settings.warehouse, ObjectPath):
+            conditional_puts.require(self._settings.warehouse)
         self._lease.acquire()
         self._settings.state.mkdir(parents=True, exist_ok=True)
         self._spark = build_session(self._settings)

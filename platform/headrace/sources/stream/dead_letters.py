@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from headrace.errors import TerminalError
+from headrace.storage.location import Location, delta_table, storage_options
 from headrace.store.delta import logs
 
 _PLACE = [
@@ -104,7 +104,7 @@ class DeadLetters:
         most: open letters of a table beyond which it halts.
     """
 
-    def __init__(self, path: Path, most: int = 1_000) -> None:
+    def __init__(self, path: Location, most: int = 1_000) -> None:
         self.path = path
         self.settled_path = path.with_name(f"{path.name}_settled")
         self._most = most
@@ -193,9 +193,9 @@ class DeadLetters:
             gone = {_place(letter) for letter in letters}
             left = [row for row in _read(self.path) if _place(row) not in gone]
             _append(self.path, left, _SCHEMA, mode="overwrite")
-            table = DeltaTable(str(self.path))
+            table = delta_table(self.path)
             table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
-            table = DeltaTable(str(self.path))
+            table = delta_table(self.path)
             table.create_checkpoint()
             logs.clean(self.path, needed=table.version(), seconds=0)  # older entries quote least and largest
 
@@ -247,7 +247,7 @@ def _text(raw: bytes | None) -> str | None:
 
 
 def _append(
-    path: Path,
+    path: Location,
     rows: list[dict[str, Any]],
     schema: pa.Schema,
     *,
@@ -257,11 +257,18 @@ def _append(
     properties = CommitProperties(custom_metadata={"userMetadata": json.dumps({"rows": len(rows)})})
     table = pa.Table.from_pylist(rows, schema=schema)
     # A table of an older headrace has no bytes.
-    write_deltalake(str(path), table, mode=mode, schema_mode="merge", commit_properties=properties)
+    write_deltalake(
+        str(path),
+        table,
+        mode=mode,
+        schema_mode="merge",
+        storage_options=storage_options(path),
+        commit_properties=properties,
+    )
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def _read(path: Location) -> list[dict[str, Any]]:
     try:
-        return DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+        return delta_table(path).to_pyarrow_table().to_pylist()
     except TableNotFoundError:
         return []

@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.transaction import AddAction, RemoveAction
 
+from headrace.storage.location import Location, arrow_place, delta_table, is_delta_table
 from headrace.store.record.commits import Commit
 from headrace.store.schema import VERSION
 
@@ -65,11 +65,11 @@ def logged_files(table: DeltaTable) -> list[LoggedFile]:
     return sorted(found, key=lambda f: (f.low, f.high))
 
 
-def size(path: Path) -> tuple[int, int]:
+def size(path: Location) -> tuple[int, int]:
     """Partitions and bytes of a Delta table's files; `(0, 0)` where there is none."""
-    if not (path / "_delta_log").is_dir():
+    if not is_delta_table(path):
         return 0, 0
-    table = DeltaTable(str(path))
+    table = delta_table(path)
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = [f"partition.{name}" for name in table.metadata().partition_columns]
     places = set(zip(*(actions.column(c).to_pylist() for c in columns), strict=True)) if columns else set()
@@ -105,12 +105,12 @@ def _runs(files: Sequence[LoggedFile], tier: int) -> list[list[LoggedFile]]:
     return [g for g in groups if len(g) > 1]
 
 
-def merge(root: Path, table: DeltaTable, groups: list[list[LoggedFile]], record: Commit) -> None:
+def merge(root: Location, table: DeltaTable, groups: list[list[LoggedFile]], record: Commit) -> None:
     """Replace each group by one file of its rows, ordered by version: one commit without data change."""
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = []
     for group in groups:
-        parts = [pq.ParquetFile(root / f.path).read() for f in group]
+        parts = [_read(root / f.path) for f in group]
         rows = pa.concat_tables(parts, promote_options="default").sort_by(VERSION)
         low, high = min(f.low for f in group), max(f.high for f in group)
         actions.append(_written(root, rows, low, high, now))
@@ -119,7 +119,7 @@ def merge(root: Path, table: DeltaTable, groups: list[list[LoggedFile]], record:
 
 
 def rewrite(
-    root: Path,
+    root: Location,
     table: DeltaTable,
     files: Sequence[LoggedFile],
     kept: Callable[[pa.Table], pa.Table],
@@ -132,17 +132,25 @@ def rewrite(
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = []
     for file in files:
-        rows = kept(pq.ParquetFile(root / file.path).read())
+        rows = kept(_read(root / file.path))
         if rows.num_rows:
             actions.append(_written(root, rows, file.low, file.high, now))
         actions.append(_remove(file, now, data_change=False))
     commit_actions(table, actions, record)
 
 
-def _written(root: Path, rows: pa.Table, low: int, high: int, now: int) -> AddAction:
+def _read(file: Location) -> pa.Table:
+    """All rows of a Parquet file, whose folder says nothing of them."""
+    filesystem, place = arrow_place(file)
+    with pq.ParquetFile(place, filesystem=filesystem) as parquet:
+        return parquet.read()
+
+
+def _written(root: Location, rows: pa.Table, low: int, high: int, now: int) -> AddAction:
     """A new file of a changelog's rows, of versions from `low` to `high`."""
     name = f"merged-{uuid.uuid4().hex}.snappy.parquet"
-    pq.write_table(rows, root / name, row_group_size=1 << 16)
+    filesystem, place = arrow_place(root / name)
+    pq.write_table(rows, place, filesystem=filesystem, row_group_size=1 << 16)
     statistics = {
         "numRecords": rows.num_rows,
         "minValues": {VERSION: low},
@@ -152,12 +160,13 @@ def _written(root: Path, rows: pa.Table, low: int, high: int, now: int) -> AddAc
     return AddAction(name, (root / name).stat().st_size, {}, now, False, json.dumps(statistics))
 
 
-def data_files(root: Path) -> list[Path]:
+def data_files(root: Location) -> list[Location]:
     """All data files below a Delta table's folder, of whatever version, or of none."""
-    return sorted(p for p in root.rglob("*.parquet") if "_delta_log" not in p.relative_to(root).parts)
+    log = f"{root}/_delta_log/"
+    return sorted(p for p in root.rglob("*.parquet") if not str(p).startswith(log))
 
 
-def unused(root: Path, table: DeltaTable) -> list[Path]:
+def unused(root: Location, table: DeltaTable) -> list[Location]:
     """The data files that the table's version is not made of."""
     paths = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
     used = {root / spelling for path in paths for spelling in (path, unquote(path))}
@@ -185,9 +194,9 @@ def commit_actions(table: DeltaTable, actions: list[AddAction | RemoveAction], r
     )
 
 
-def vacuum(path: Path, *, hours: int, kept: Sequence[int], record: CommitProperties) -> list[str]:
+def vacuum(path: Location, *, hours: int, kept: Sequence[int], record: CommitProperties) -> list[str]:
     """Delete data files that no version newer than `hours`, nor one of the `kept` ones, is made of."""
-    return DeltaTable(str(path)).vacuum(
+    return delta_table(path).vacuum(
         retention_hours=hours,
         dry_run=False,
         enforce_retention_duration=False,

@@ -10,15 +10,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties
 from deltalake.transaction import AddAction
 
+from headrace.storage.location import Location, arrow_place, delta_table
 from headrace.store.delta.files import NO_HOOKS
 from headrace.store.record.commits import Commit
 from headrace.store.schema import INSERT, KIND, ORIGIN, STREAM, VERSION, TableSchema, arrow_schema, conform
@@ -38,7 +38,7 @@ class Part:
     rows: int
 
 
-def write_part(root: Path, schema: TableSchema, rows: pa.Table, name: str, *, version: int) -> Part:
+def write_part(root: Location, schema: TableSchema, rows: pa.Table, name: str, *, version: int) -> Part:
     """Write rows to a file of the changelog and to one of each snapshot partition, sorted by key.
 
     Args:
@@ -65,9 +65,9 @@ def write_part(root: Path, schema: TableSchema, rows: pa.Table, name: str, *, ve
     return Part(log, tuple(files), rows.num_rows)
 
 
-def commit_parts(path: Path, actions: Sequence[AddAction], commit: Commit) -> None:
+def commit_parts(path: Location, actions: Sequence[AddAction], commit: Commit) -> None:
     """Add the files to the Delta table in one commit."""
-    table = DeltaTable(str(path))
+    table = delta_table(path)
     table.create_write_transaction(
         list(actions),
         "append",
@@ -80,7 +80,7 @@ def commit_parts(path: Path, actions: Sequence[AddAction], commit: Commit) -> No
     )
 
 
-def remove_uncommitted(root: Path) -> int:
+def remove_uncommitted(root: Location) -> int:
     """Delete the files of parts in a table that holds no rows. Returns how many."""
     gone = [p for part in ("changelog", "snapshot") for p in (root / part).rglob(f"{PREFIX}*.parquet")]
     for path in gone:
@@ -107,13 +107,15 @@ def _folder(column: str | None, label: str | None) -> str:
 
 
 def _write(
-    root: Path, path: str, rows: pa.Table, partition: dict[str, str | None], statistics: dict[str, Any]
+    root: Location, path: str, rows: pa.Table, partition: dict[str, str | None], statistics: dict[str, Any]
 ) -> AddAction:
     target = root / path
     target.parent.mkdir(parents=True, exist_ok=True)
+    filesystem, place = arrow_place(target)
     pq.write_table(
         rows,
-        target,
+        place,
+        filesystem=filesystem,
         compression="snappy",
         row_group_size=ROW_GROUP_ROWS,
         store_schema=False,

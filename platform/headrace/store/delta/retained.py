@@ -6,10 +6,10 @@ It is written before anything is removed, so it may claim too much to be gone an
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Self
+
+from headrace.storage.location import Location, replace_text
 
 FILE = "retained.json"
 
@@ -31,7 +31,7 @@ class Retained:
     marks: tuple[tuple[int, float], ...] = ()
 
     @classmethod
-    def load(cls, root: Path) -> Self:
+    def load(cls, root: Location) -> Self:
         path = root / FILE
         if not path.is_file():
             return cls()
@@ -39,13 +39,8 @@ class Retained:
         marks = tuple((int(v), float(t)) for v, t in raw["marks"])
         return cls(raw["removed"], raw["whole_since"], tuple(raw["kept"]), marks)
 
-    def save(self, root: Path) -> None:
-        temporary = root / f"{FILE}.new"
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(asdict(self), file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(root / FILE)
+    def save(self, root: Location) -> None:
+        replace_text(root / FILE, json.dumps(asdict(self)))
 
     def marked(self, version: int, now: float, *, oldest: float) -> Self:
         """With a mark of the version it is at now; of the marks before `oldest` only the newest stays."""

@@ -6,14 +6,14 @@ A delete is a row of the changelog. Before retention removes it there, it is wri
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
+from headrace.storage.location import Location, delta_table, is_delta_table, spark_path, storage_options
 from headrace.store.changelog import Changelog
 from headrace.store.live.key_joins import KeySet, tuples
 from headrace.store.schema import DELETE, KIND, SEQUENCE, VERSION, TableSchema
@@ -30,7 +30,7 @@ Sequences = dict[tuple[Any, ...], str]
 class Deletes:
     """Newest sequence under which each key was deleted. Thread-safe."""
 
-    def __init__(self, path: Path, changelog: Changelog, schema: TableSchema) -> None:
+    def __init__(self, path: Location, changelog: Changelog, schema: TableSchema) -> None:
         self.path = path
         self._changelog = changelog
         self._key = schema.key
@@ -89,23 +89,25 @@ class Deletes:
         columns = [list(c) for c in zip(*newest, strict=True)] + [list(newest.values())]
         arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
         kept = pa.Table.from_arrays(arrays, schema=self._schema)
-        write_deltalake(str(self.path), kept.sort_by([(c, "ascending") for c in self._key]), mode="append")
+        rows = kept.sort_by([(c, "ascending") for c in self._key])
+        write_deltalake(str(self.path), rows, mode="append", storage_options=storage_options(self.path))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Key columns and `_seq` of every delete, a key possibly more than once."""
         rows = self._changelog.delete_rows(spark).select(*self._schema.names)
-        if not DeltaTable.is_deltatable(str(self.path)):
+        if not is_delta_table(self.path):
             return rows
-        return rows.unionByName(spark.read.format("delta").load(str(self.path)).select(*self._schema.names))
+        kept = spark.read.format("delta").load(spark_path(self.path))
+        return rows.unionByName(kept.select(*self._schema.names))
 
     def _read(self, predicate: ds.Expression | None) -> Sequences:
         logged = self._logged(predicate)  # first: what retention moves meanwhile is kept before it goes here
         return self._newest([logged, self._kept(predicate)])
 
     def _kept(self, predicate: ds.Expression | None) -> pa.Table:
-        if not DeltaTable.is_deltatable(str(self.path)):
+        if not is_delta_table(self.path):
             return self._schema.empty_table()
-        dataset = DeltaTable(str(self.path)).to_pyarrow_dataset(schema=self._schema)
+        dataset = delta_table(self.path).to_pyarrow_dataset(schema=self._schema)
         return dataset.to_table(filter=predicate)
 
     def _logged(self, predicate: ds.Expression | None) -> pa.Table:

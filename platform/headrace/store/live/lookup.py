@@ -10,16 +10,15 @@ import bisect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from headrace.storage.location import Location, arrow_place, delta_table
 from headrace.store.live.key_joins import KeySet, semi_join
 from headrace.store.live.resident import RESIDENT
 from headrace.store.schema import conform
@@ -49,30 +48,30 @@ class SnapshotIndex:
         partition: the partition column, or None.
     """
 
-    def __init__(self, path: Path, version: int, schema: pa.Schema, partition: str | None) -> None:
+    def __init__(self, path: Location, version: int, schema: pa.Schema, partition: str | None) -> None:
         self._schema = schema
         self._partition = partition
         self._format = ds.ParquetFileFormat()
-        self._filesystem = pafs.LocalFileSystem()
-        table = DeltaTable(str(path), version=version)
+        self._filesystem, self._root = arrow_place(path)
+        table = delta_table(path, version)
         actions = _actions(table)
-        self._files = [self._file(path, action) for action in actions]
+        self._files = [self._file(action) for action in actions]
         self._left = False  # a newer version has the rows; a reader that is still here looks into the files
         self.partitions: set[Any] = {f.partition for f in self._files} if partition else set()
         self.paths: dict[Any, set[str]] = {}
         for file in self._files:
             self.paths.setdefault(file.partition, set()).add(file.fragment.path)
 
-    def _file(self, root: Path, action: Mapping[str, Any]) -> _File:
+    def _file(self, action: Mapping[str, Any]) -> _File:
         value = action.get(f"partition.{self._partition}") if self._partition else None
         expression = None
         if self._partition:
             field = ds.field(self._partition)
             expression = field.is_null() if value is None else field == value
         # A URI of a folder whose name is escaped where a label has other characters than digits.
-        place = root / unquote(action["path"])
+        place = f"{self._root}/{unquote(action['path'])}"
         fragment = self._format.make_fragment(
-            str(place), filesystem=self._filesystem, partition_expression=expression
+            place, filesystem=self._filesystem, partition_expression=expression
         )
         names = self._schema.names
         return _File(

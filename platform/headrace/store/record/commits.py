@@ -7,15 +7,14 @@ itself tells where to go on.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
+from headrace.storage.location import Location, names
 from headrace.store.record.decision import Decision
 from headrace.store.record.frontier import Offsets, Versions, decode_offsets
 from headrace.store.record.rewinds import Rewinds
@@ -136,20 +135,17 @@ class Commit:
         return dict(self.offsets) if self.offsets else dict(self.upstreams)
 
 
-def log_versions(table: Path) -> list[int]:
+def log_versions(table: Location) -> list[int]:
     """Versions that the Delta log still holds as JSON, ascending. Empty where there is no table."""
-    log = table / "_delta_log"
-    if not log.is_dir():
-        return []
-    return sorted(int(n[:-5]) for n in os.listdir(log) if _COMMIT.fullmatch(n))  # noqa: PTH208 (faster)
+    return sorted(int(n[:-5]) for n in names(table / "_delta_log") if _COMMIT.fullmatch(n))
 
 
-def read_commit(table: Path, version: int) -> Commit | None:
+def read_commit(table: Location, version: int) -> Commit | None:
     """The record of one Delta version, or None where headrace did not write it."""
     return read_entry(table, version)[1]
 
 
-def read_entry(table: Path, version: int) -> tuple[int, Commit | None]:
+def read_entry(table: Location, version: int) -> tuple[int, Commit | None]:
     """When one Delta version was committed, milliseconds since 1970, and what `read_commit` gives."""
     path = table / "_delta_log" / f"{version:020d}.json"
     with path.open(encoding="utf-8") as lines:
@@ -162,7 +158,7 @@ def read_entry(table: Path, version: int) -> tuple[int, Commit | None]:
     return 0, None
 
 
-def history(table: Path) -> Iterator[tuple[int, Commit]]:
+def history(table: Location) -> Iterator[tuple[int, Commit]]:
     """(Delta version, record) of every headrace commit, newest first, read as it is asked for."""
     for version in reversed(log_versions(table)):
         try:
@@ -173,12 +169,12 @@ def history(table: Path) -> Iterator[tuple[int, Commit]]:
             yield version, commit
 
 
-def newest(table: Path, count: int) -> list[Commit]:
+def newest(table: Location, count: int) -> list[Commit]:
     """The newest `count` records, newest first."""
     return [commit for _, commit in islice(history(table), count)]
 
 
-def told(table: Path, count: int) -> list[tuple[datetime, Commit]]:
+def told(table: Location, count: int) -> list[tuple[datetime, Commit]]:
     """When the newest `count` versions of a changelog were committed, and their records, newest first."""
     found: list[tuple[datetime, Commit]] = []
     for version in reversed(log_versions(table)):
@@ -199,7 +195,7 @@ def decisions(commits: list[Commit]) -> list[Decision]:
     return [d for d in map(Decision.from_dict, streamed) if d is not None]
 
 
-def records(table: Path, after: int, through: int) -> list[Commit | None]:
+def records(table: Location, after: int, through: int) -> list[Commit | None]:
     """The record of each of the changelog's own versions in `(after, through]`, oldest first.
 
     None stands for those that the log does not tell any more, and for a range of more than `MOST_RECORDS`.
@@ -216,7 +212,7 @@ def records(table: Path, after: int, through: int) -> list[Commit | None]:
     return [found.get(version) for version in range(after + 1, through + 1)]
 
 
-def of_version(table: Path, version: int) -> Commit | None:
+def of_version(table: Location, version: int) -> Commit | None:
     """The record of one version of a changelog, or None where its log no longer holds it."""
     for _, commit in history(table):
         if commit.version <= version and commit.mode != "maintenance":
@@ -224,7 +220,7 @@ def of_version(table: Path, version: int) -> Commit | None:
     return None
 
 
-def latest(table: Path) -> tuple[int, Commit] | None:
+def latest(table: Location) -> tuple[int, Commit] | None:
     """The newest record of a table's data and its Delta version.
 
     A maintenance commit's own copy counts only where no other is left: it may be older than what was

@@ -39,6 +39,20 @@ def lose_log(store: StoredTable) -> None:
     logs.clean(store.changelog.path, needed=logs.last_checkpoint(store.changelog.path), seconds=-1)
 
 
+def notes(store: StoredTable) -> list[Path]:
+    assert isinstance(store.root, Path)
+    return sorted(store.root.glob("versions*"))
+
+
+def move_back(store: StoredTable, by: timedelta) -> None:
+    """Let the one note be older."""
+    [file] = notes(store)
+    at = recorded(store.root)[0].at
+    text = file.read_text().replace(at.isoformat(), (at - by).isoformat())
+    file.unlink()
+    (file.parent / f"versions-{at - by:%Y%m%dT%H}.jsonl").write_text(text)
+
+
 def test_the_log_tells_of_every_version_and_when_it_was_committed(store: StoredTable) -> None:
     assert on_record(store) == []
     begun = datetime.now(UTC) - timedelta(milliseconds=1)
@@ -77,9 +91,7 @@ def test_one_version_a_minute_is_noted(store: StoredTable) -> None:
     assert not note(store.root, store.commit)
     append(store, ("+I", 2, "1"))
     assert not note(store.root, store.commit)
-    text = (store.root / versions.FILE).read_text()
-    earlier = (recorded(store.root)[0].at - timedelta(seconds=61)).isoformat()
-    (store.root / versions.FILE).write_text(text.replace(recorded(store.root)[0].at.isoformat(), earlier))
+    move_back(store, timedelta(seconds=61))
     assert note(store.root, store.commit)
 
 
@@ -88,7 +100,7 @@ def test_a_note_that_was_cut_short_is_none(store: StoredTable, monkeypatch: pyte
     for number in range(3):
         append(store, ("+I", number, "1"))
         note(store.root, store.commit)
-    path = store.root / versions.FILE
+    [path] = notes(store)
     path.write_text(path.read_text()[:-20])
     lose_log(store)
     assert on_record(store)[:2] == [1, 2]
@@ -104,7 +116,34 @@ def test_retention_forgets_what_cannot_be_gone_back_to(
     lose_log(store)
     forget(store.root, 3)
     assert on_record(store) == [3, 4]
-    assert not (store.root / f"{versions.FILE}.new").exists()
+    assert len(notes(store)) == 1
+
+
+def test_notes_of_another_hour_lie_in_another_file_and_go_with_it(
+    store: StoredTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "NOTE_SECONDS", 0.0)
+    append(store, ("+I", 1, "1"))
+    note(store.root, store.commit)
+    move_back(store, timedelta(hours=1))
+    append(store, ("+I", 2, "1"))
+    note(store.root, store.commit)
+    lose_log(store)
+    assert on_record(store) == [1, 2] and len(notes(store)) == 2
+    forget(store.root, 2)
+    assert on_record(store) == [2] and len(notes(store)) == 1
+
+
+def test_notes_of_an_older_headrace_count(store: StoredTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "NOTE_SECONDS", 0.0)
+    for number in range(2):
+        append(store, ("+I", number, "1"))
+        note(store.root, store.commit)
+        if not number:
+            notes(store)[0].rename(store.root / versions.FILE)
+    lose_log(store)
+    assert on_record(store) == [1, 2]
+    assert not note(store.root, store.commit)
 
 
 def test_a_rewind_is_in_every_later_record(store: StoredTable) -> None:

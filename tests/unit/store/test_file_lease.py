@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import TerminalError
-from headrace.store.lease import Lease
+from headrace.store.file_lease import FileLease
 
 HOLD = """
 import sys
 from pathlib import Path
-from headrace.store.lease import Lease
-lease = Lease(Path(sys.argv[1]))
+from headrace.store.file_lease import FileLease
+lease = FileLease(Path(sys.argv[1]))
 lease.acquire()
 print("held", flush=True)
 sys.stdin.read()
@@ -24,7 +24,7 @@ sys.stdin.read()
 
 
 def test_a_second_writer_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
-    first, second = Lease(tmp_path / "lease"), Lease(tmp_path / "lease")
+    first, second = FileLease(tmp_path / "lease"), FileLease(tmp_path / "lease")
     first.acquire()
     with pytest.raises(TerminalError, match=f'"pid": {os.getpid()}.*headrace down'):
         second.acquire()
@@ -40,9 +40,9 @@ def test_a_writer_that_is_killed_holds_nothing_any_more(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(TerminalError, match=f'"pid": {other.pid}'):
-            Lease(path).acquire()
+            FileLease(path).acquire()
         other.kill()
         other.wait()
-    free = Lease(path)
+    free = FileLease(path)
     free.acquire()
     free.release()

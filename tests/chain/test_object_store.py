@@ -1,0 +1,139 @@
+"""The warehouse in an object store: same files, same rows; no dead server and no dead store loses one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chain_support import eventually
+from object_store import ObjectServer, object_server
+from running_shop import Shop, own_shop
+
+from headrace.errors import TerminalError
+from headrace.services.scratch import scratch_settings
+from headrace.settings import Settings
+from headrace.storage.object_path import ObjectPath
+from headrace.store.lease import lease_of
+
+pytestmark = pytest.mark.long
+
+TABLE = "dws.user_hour"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    folder = tmp_path_factory.mktemp("objects")
+    with object_server(folder / "data", Settings(project=folder).home) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def remote(store: ObjectServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    project = tmp_path_factory.mktemp("project")
+    with own_shop(project, seed=29, **store.settings("shop")) as shop:
+        yield shop
+
+
+def check(shop: Shop) -> None:
+    shop.check_against_postgres()
+    shop.verify()
+    shop.check_changelogs()
+
+
+def test_stream_backfill_and_proof(remote: Shop) -> None:
+    assert isinstance(remote.path(TABLE, "snapshot"), ObjectPath)
+    assert not (remote.settings.data / "warehouse").exists()
+    with remote.load(seed=91) as load:
+        remote.wait_advanced(TABLE, by=5)
+        remote.client.run(f"ALTER MATERIALIZED TABLE {TABLE} REFRESH ALL")
+        load.raise_if_failed()
+    check(remote)
+
+
+def test_a_killed_server_loses_nothing(remote: Shop) -> None:
+    with remote.load(seed=92) as load:
+        remote.wait_advanced(TABLE, by=2)
+        remote.kill()
+        remote.wait_advanced(TABLE, by=2)
+        load.raise_if_failed()
+    check(remote)
+
+
+def test_a_killed_store_loses_nothing(remote: Shop, store: ObjectServer) -> None:
+    with remote.load(seed=93) as load:
+        remote.wait_advanced(TABLE, by=2)
+        store.kill()
+        eventually("somebody notices", lambda: noticed(remote))
+        store.start()
+        remote.wait_answers()
+        remote.wait_running()
+        remote.wait_advanced(TABLE, by=2)
+        load.raise_if_failed()
+    check(remote)
+
+
+def noticed(shop: Shop) -> bool:
+    """The server has ended for want of its lease, or a table says that it cannot commit."""
+    try:
+        found = {table: status.last_error for table, status in shop.status().items() if status.last_error}
+    except Exception:
+        return True
+    return bool(found)
+
+
+RACE = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+
+from headrace.engine.spark.session import build_session
+from headrace.settings import Settings
+from headrace.storage.location import spark_path
+
+settings = Settings.load(Path(sys.argv[1]))
+settings.state.mkdir(parents=True)
+spark = build_session(settings)
+jvm, conf = spark._jvm, spark._jsc.hadoopConfiguration()
+name = spark.conf.get("spark.delta.logStore.s3a.impl")
+log = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+log = log.getConstructors()[0].newInstance(spark.sparkContext._gateway.new_array(jvm.Object, 1))
+
+
+def write(version):
+    place = jvm.org.apache.hadoop.fs.Path(spark_path(settings.warehouse / "race" / f"{version:020d}.json"))
+    lines = jvm.java.util.ArrayList()
+    lines.add("{}")
+    try:
+        log.write(place, lines.iterator(), False, conf)
+    except Py4JJavaError as error:
+        assert "FileAlreadyExistsException" in str(error), error
+        return 0
+    return 1
+
+
+with ThreadPoolExecutor(4) as writers:
+    won = [sum(writers.map(write, [version] * 4)) for version in range(30)]
+assert won == [1] * 30, won
+print("one each")
+spark.stop()
+"""
+
+
+def test_of_several_commits_of_spark_to_one_version_one_is_made(store: ObjectServer, tmp_path: Path) -> None:
+    with scratch_settings(tmp_path, driver_memory="1g", **store.settings("races")) as settings:
+        command = [sys.executable, "-c", RACE, str(tmp_path)]
+        done = subprocess.run(
+            command, env=os.environ | settings.environment(), capture_output=True, text=True, check=False
+        )
+    assert "one each" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_second_server_is_refused(remote: Shop) -> None:
+    with pytest.raises(TerminalError, match=f"process {remote.pid} of .*headrace down"):
+        lease_of(remote.settings.warehouse).acquire()
