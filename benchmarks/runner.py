@@ -32,6 +32,7 @@ SUITES = {
         "overhead",
         "rows",
         "scale",
+        "tables",
         "tpch",
     )
 }
@@ -50,6 +51,7 @@ class Options:
         scale: TPC-H's scale factor; 1 is about 1 GB.
         rounds: rounds of changes.
         rows: rows of the large table; None for the suite's own number.
+        tables: how many of them there are, of the suite of that name; None for its own numbers.
         peers: what else runs the same workload, where a suite compares.
         cache: folder for what later runs can use again, such as generated data.
         quick: a few minutes in place of the whole, where a suite can.
@@ -60,6 +62,7 @@ class Options:
     rounds: int
     rows: int | None
     cache: Path
+    tables: int | None = None
     peers: tuple[str, ...] = ()
     quick: bool = False
 

@@ -79,7 +79,7 @@ class Headrace:
 
     def _changelog(self, table: str) -> Path:
         layer, _, name = _name(table).partition(".")
-        return self._stack.settings.warehouse / layer / name / "changelog"
+        return self._stack.settings.data / "warehouse" / layer / name / "changelog"
 
 
 def _name(table: str) -> str:

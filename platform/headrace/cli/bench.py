@@ -19,7 +19,7 @@ def bench(
         typer.Argument(
             metavar="SUITE",
             help="snapshot, freshness, chain, throughput, incremental, backfill, compaction, overhead, rows, "
-            "scale, tpch.",
+            "scale, tables, tpch.",
         ),
     ],
     project: Project = None,
@@ -33,6 +33,10 @@ def bench(
     rows: Annotated[
         int | None,
         typer.Option(min=10_000, help="Rows of the large table. Default: the suite's.", show_default=False),
+    ] = None,
+    tables: Annotated[
+        int | None,
+        typer.Option(min=5, help="tables: how many. Default: 15, 100 and 500.", show_default=False),
     ] = None,
     peer: Annotated[
         list[str] | None,
@@ -63,7 +67,7 @@ def bench(
     from headrace.services.termination import termination_as_interrupt
 
     cache = settings.state / "bench"
-    options = runner.Options(seed, scale, rounds, rows, cache, peers=tuple(peer or ()), quick=quick)
+    options = runner.Options(seed, scale, rounds, rows, cache, tables, peers=tuple(peer or ()), quick=quick)
     with termination_as_interrupt():
         report = runner.run(suite, settings, options, note)
     for number, (headers, lines) in enumerate(report.tables(runner.last_run(suite, options))):

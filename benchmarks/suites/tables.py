@@ -1,0 +1,151 @@
+"""The suite `tables`: the same small chain many times over. What does it cost to have very many tables?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import psycopg
+
+from benchmarks.data.many import ManyTables
+from benchmarks.live.processes import busy
+from benchmarks.report import Result, at_least, less_than
+from benchmarks.runner import Bench
+from headrace.demo.memory import resident_bytes
+from headrace.demo.waiting import wait_for
+from headrace.errors import TransientError
+from headrace.gateway.client import GatewayClient
+from headrace.results import TableStatus
+from headrace.services.scratch import scratch_settings
+from headrace.services.stack import Stack
+from headrace.settings import Settings
+
+COUNTS = (15, 100, 500)
+PLAN_BAR, UP_BAR, CORES_BAR, FRESH_BAR = 5.0, 90.0, 0.3, 10.0
+"""Of the largest count: seconds, seconds, processors, and what the first chain declares."""
+
+REST_SECONDS, IDLE_SECONDS = 30.0, 60.0
+TIMEOUT, POLL_SECONDS = 1_200.0, 0.2
+MEMORY = "3g"
+
+
+def run(bench: Bench) -> list[Result]:
+    """See `benchmarks.runner.Suite`."""
+    counts = COUNTS if bench.options.tables is None else (bench.options.tables,)
+    results: list[Result] = []
+    for count in counts:
+        results += _of(bench, ManyTables(count), barred=count == max(COUNTS))
+    return results
+
+
+def _of(bench: Bench, many: ManyTables, *, barred: bool) -> list[Result]:
+    project = bench.directory / str(many.count)
+    many.write(project)
+
+    def tell(text: str) -> None:
+        bench.tell(f"{many.count} tables: {text}")
+
+    with scratch_settings(project, home=bench.settings.home, driver_memory=MEMORY) as settings:
+        stack = Stack(settings)
+        try:
+            tell("planning")
+            plan = _plan(settings)
+            tell("starting for the first time")
+            stack.up(only=["postgres"])
+            many.create(settings.postgres_dsn())
+            first = _up(stack, many)
+            stack.down()
+            tell(f"loaded after {first:.0f} s, starting again")
+            again = _up(stack, many)
+            with GatewayClient(settings) as client:
+                shown = _change(settings, client, many)
+                tell(f"up after {again:.1f} s, a change shown after {shown:.1f} s; now it rests")
+                time.sleep(REST_SECONDS)
+                roots = [p.pid for p in stack.supervisor.processes().values() if p.pid is not None]
+                cores = _idle(roots)
+                memory = resident_bytes(roots) / 2**30
+                late = [s.table for s in client.status() if s.late]
+        finally:
+            stack.down()
+    found = [
+        ("plan", plan, "s", PLAN_BAR),
+        ("headrace up until all tables run", again, "s", UP_BAR),
+        ("one change until its dws table shows it", shown, "s", FRESH_BAR),
+        ("processor of the idle stack", cores, "cores", CORES_BAR),
+    ]
+    name = f"{many.count} tables"
+    return [
+        Result(f"{name}.first start until all is loaded", first, "s"),
+        Result(f"{name}.resident memory of the whole stack", memory, "GiB"),
+        *(
+            less_than(f"{name}.{what}", value, bar, unit) if barred else Result(f"{name}.{what}", value, unit)
+            for what, value, unit, bar in found
+        ),
+        at_least(f"{name}.tables that keep their freshness", many.count - len(late), many.count),
+    ]
+
+
+def _plan(settings: Settings) -> float:
+    """Seconds of `headrace plan`, a process of its own."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.cli.main", "plan"],
+        env=os.environ | settings.environment(),
+        cwd=settings.project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise TransientError(f"`headrace plan` failed: {done.stderr[-500:]}")
+    return time.monotonic() - begun
+
+
+def _up(stack: Stack, many: ManyTables) -> float:
+    """Seconds until every table runs and lacks nothing."""
+    begun = time.monotonic()
+    stack.up()
+    stack.register_connectors()
+    with GatewayClient(stack.settings) as client:
+        wait_for("all tables", lambda: _missing(client, many), timeout=TIMEOUT, interval=POLL_SECONDS)
+    return time.monotonic() - begun
+
+
+def _missing(client: GatewayClient, many: ManyTables) -> str | None:
+    try:
+        found = client.status()
+    except TransientError as error:
+        return str(error)
+    ready = sum(_is_ready(status, many) for status in found)
+    return None if ready == many.count else f"{ready} of {many.count} tables"
+
+
+def _is_ready(status: TableStatus, many: ManyTables) -> bool:
+    loaded = not status.table.startswith("stg.") or status.rows == many.rows
+    return status.state == "RUNNING" and not status.lag and loaded
+
+
+def _change(settings: Settings, client: GatewayClient, many: ManyTables) -> float:
+    """Seconds from a commit at the source to its row in a dws table, of the first chain."""
+    name = many.chains[0]
+    key = "user_id = 7 AND logdate = '20261101'"
+    before = client.query(f"SELECT amt FROM dws.{name}_0 WHERE {key}").column("amt")[0].as_py()
+    with psycopg.connect(settings.postgres_dsn(), autocommit=True) as source:
+        source.execute(f"UPDATE {name} SET amount = amount + 5 WHERE id = 7".encode())
+    begun = time.monotonic()
+
+    def missing() -> str | None:
+        now = client.query(f"SELECT amt FROM dws.{name}_0 WHERE {key}").column("amt")[0].as_py()
+        return None if now == before + 5 else "the change is not there"
+
+    wait_for("the change", missing, timeout=TIMEOUT, interval=POLL_SECONDS)
+    return time.monotonic() - begun
+
+
+def _idle(roots: list[int]) -> float:
+    """Processors that the stack keeps busy by itself."""
+    before, begun = busy(roots), time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    return (busy(roots) - before) / (time.monotonic() - begun)
