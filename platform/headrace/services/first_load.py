@@ -18,8 +18,8 @@ from headrace.sources.postgres.bulk.record import LoadRecord, load_record
 from headrace.sources.postgres.bulk.slot import slot_exists
 from headrace.spec import load_project
 
-START_SECONDS = 120.0
-"""How long the tables of a server that has just started may take to be there."""
+START_SECONDS, TABLE_SECONDS = 120.0, 1.0
+"""How long the tables of a server that has just started may take to be there, and each of them more."""
 
 REPORT_SECONDS = 2.0
 """Between two reports of progress."""
@@ -109,8 +109,8 @@ class FirstLoad:
 
 def wait_for_tables(client: GatewayClient) -> None:
     """The server answers before its tables are there. Raises TransientError with what they wait for."""
-    deadline = time.monotonic() + START_SECONDS
+    begun = time.monotonic()
     while waiting := [t for t in client.status() if not t.mode]:
-        if time.monotonic() > deadline:
+        if time.monotonic() - begun > START_SECONDS + TABLE_SECONDS * len(waiting):
             raise TransientError(f"its tables do not start: {waiting[0].last_error}")
         time.sleep(0.2)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.engine.refresh.strategies.weighted import merged
 from headrace.engine.spark.query import run
+from headrace.engine.statements.analyses import Analyses
 from headrace.engine.table.limits import DEFAULT_LIMITS, Limits
 from headrace.engine.table.table import Registry, StgTable, Table
 from headrace.errors import SpecError
@@ -27,6 +29,7 @@ from headrace.spec.model import SchemaChangeBehavior as Behavior
 from headrace.spec.model import SourceTable, TableName, TableSpec
 from headrace.spec.sql.columns import check_columns, columns_read, lacking_columns
 from headrace.spec.sql.extension import with_columns
+from headrace.spec.sql.rendering import render
 from headrace.storage.location import Location
 from headrace.store.schema import TableSchema, spark_type
 from headrace.store.tables import StoredTable
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Columns = tuple[tuple[str, str], ...]
+Report = Callable[[str], None]
 
 
 def assemble(
@@ -49,18 +53,22 @@ def assemble(
     shadow_one_in: int = 0,
     limits: Limits = DEFAULT_LIMITS,
     behaviors: Mapping[SourceTable, Behavior] | None = None,
+    analyses: Analyses | None = None,
+    report: Report = lambda message: None,
 ) -> Registry:
     """Every table of the project, upstreams first. Nothing is written.
 
     Args:
         shadow_one_in: every so many refreshes of a table its alternative runs, too; 0 for never.
         behaviors: what is done when a captured table's columns change.
+        analyses: what Spark has found of queries before.
+        report: told how far it is.
 
     Raises:
         SpecError: a column that does not exist, a query Spark refuses, a key the query does not give.
     """
     check_columns(project, {table: schema.names for table, schema in sources.items()})
-    behaviors = behaviors or {}
+    behaviors, spark_finds = behaviors or {}, _Analysing(spark, analyses or Analyses())
     lacking = lacking_columns(
         project,
         {t: s.names if behaviors.get(t) is Behavior.IGNORE else s.present for t, s in sources.items()},
@@ -69,17 +77,18 @@ def assemble(
     keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
     modes = refresh_modes(project, threshold)
     registry = Registry(shadow_one_in=shadow_one_in, limits=limits)
-    for spec in project.tables.values():
+    for done, spec in enumerate(project.tables.values()):
+        report(f"its tables are read: {done} of {len(project.tables)}")
         source = sources[spec.source].reading(columns_read(spec)) if spec.source is not None else None
         if source is not None:
             _check_source(spec, source)
-        columns[spec.name] = _query_columns(spark, spec, columns)
+        columns[spec.name] = spark_finds.columns(spec, columns)
         if source is not None and source.refused:  # what reads it is planned all the same
             keys[source.table] = source.key or _copied(source, columns[spec.name])
         keys[spec.name] = keys[source.table] if source is not None else spec.primary_key
         _check_key(spec, keys[spec.name], columns[spec.name])
         _lint(spec, keys, columns)
-        plan, extended, hidden = _plan(spark, spec, keys, columns)
+        plan, extended, hidden = _plan(spark_finds, spec, keys, columns)
         mode, reason = modes[spec.name]
         schema = TableSchema(
             columns[spec.name], keys[spec.name], spec.partition_column, source is not None, hidden
@@ -103,7 +112,35 @@ def assemble(
             limits=limits,
             lacks=_halts(spec, source, lacking.get(spec.name)),
         )
+    spark_finds.analyses.keep()
     return registry
+
+
+@dataclass(frozen=True)
+class _Analysing:
+    """What Spark finds of queries, where nobody has asked it before."""
+
+    spark: SparkSession
+    analyses: Analyses
+
+    def columns(self, spec: TableSpec, known: Mapping[TableName | SourceTable, Columns]) -> Columns:
+        """See `_query_columns`."""
+        names = {i: f"input_{i}" for i in range(len(spec.references))}
+        found = self.analyses.find(
+            lambda: _query_columns(self.spark, spec, known),
+            "columns",
+            render(spec, {}, by_reference=names),
+            spec.partition_format,
+            [constraint.expression for constraint in spec.constraints],
+            [known[r.upstream] for r in spec.references],
+        )
+        return tuple((name, kind) for name, kind in found)
+
+    def refusal(self, state: State, types: dict[str, str], visible: Columns) -> str | None:
+        """See `_refused_types`."""
+        find = partial(_refused_types, self.spark, state, types, visible)
+        found: str | None = self.analyses.find(find, "weighted", state, types, visible)
+        return found
 
 
 def _copied(source: SourceSchema, columns: Columns) -> tuple[str, ...]:
@@ -127,7 +164,7 @@ def _dropped(error: SpecError) -> str:
 
 
 def _plan(
-    spark: SparkSession,
+    spark_finds: _Analysing,
     spec: TableSpec,
     keys: Mapping[TableName | SourceTable, tuple[str, ...]],
     columns: Mapping[TableName | SourceTable, Columns],
@@ -140,8 +177,8 @@ def _plan(
         return plan, spec, ()
     state = plan.strategy.state
     extended = with_columns(spec, state.at, state.hidden)
-    stored = _query_columns(spark, extended, columns) if state.hidden else columns[spec.name]
-    refused = _refused_types(spark, state, dict(stored), columns[spec.name])
+    stored = spark_finds.columns(extended, columns) if state.hidden else columns[spec.name]
+    refused = spark_finds.refusal(state, dict(stored), columns[spec.name])
     if refused is not None:
         return analyze(spec, keys, names, types, excluded={Weighted.name: refused}), spec, ()
     return plan, extended, stored[len(columns[spec.name]) :]

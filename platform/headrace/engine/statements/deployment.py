@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from headrace.catalog import Catalog
 from headrace.declared import Edited, deployed_tables, running_project
 from headrace.engine.statements.alter import with_alterations
+from headrace.engine.statements.analyses import Analyses
 from headrace.engine.statements.apply import Apply, plan
-from headrace.engine.statements.assemble import assemble
+from headrace.engine.statements.assemble import Report, assemble
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.captured import Captured, Schemas
 from headrace.engine.table.table import Registry, is_stg
@@ -49,6 +50,7 @@ class Deployment:
         self._catalog = catalog
         self._applying = OrderedLock(Rank.APPLY, "the deployment")
         self._edited = Edited()
+        self._analyses = Analyses(settings.state / "analyses.json")
         default = SchemaChangeBehavior(settings.schema_change_behavior)
         self._captured = Captured(catalog, self.dsn, self.message_key, default)
         self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
@@ -159,16 +161,24 @@ class Deployment:
             begin = partial(self._captured.note, sources)
             return work.run(todo, wanted, project, begin=begin, dry_run=False, progress=progress)
 
-    def assemble(self, spark: SparkSession, files: Project) -> tuple[Project, Registry]:
+    def assemble(self, spark: SparkSession, files: Project, report: Report) -> tuple[Project, Registry]:
         """These declarations as statements have altered them, and their tables as of now, not yet open.
 
+        Args:
+            report: told how far it is.
         Raises:
             SpecError: Spark refuses one of them.
             HeadraceError: a source does not answer.
         """
-        return self._assembled(spark, files, self._captured.running(files))
+        return self._assembled(spark, files, self._captured.running(files), report)
 
-    def _assembled(self, spark: SparkSession, files: Project, sources: Schemas) -> tuple[Project, Registry]:
+    def _assembled(
+        self,
+        spark: SparkSession,
+        files: Project,
+        sources: Schemas,
+        report: Report = lambda message: None,
+    ) -> tuple[Project, Registry]:
         project, _, _ = self._catalog.alterations.applied(files)
         registry = assemble(
             spark,
@@ -178,6 +188,8 @@ class Deployment:
             threshold=timedelta(seconds=self._settings.continuous_threshold_seconds),
             shadow_one_in=self._settings.shadow_one_in,
             behaviors=self._captured.behaviors(project),
+            analyses=self._analyses,
+            report=report,
         )
         return project, registry
 

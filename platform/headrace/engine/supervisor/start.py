@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from headrace.catalog import Catalog
 from headrace.engine.flow.flow import Flow
@@ -33,7 +34,7 @@ RETRY_SECONDS = 2.0
 
 
 def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[str]:
-    """Try until it succeeds, or until a stop; tell each new reason why it did not."""
+    """Try until it succeeds, or until a stop; tell each time why it did not."""
     said = ""
     while not stopping.is_set():
         try:
@@ -45,7 +46,7 @@ def attempts(start: Callable[[], None], stopping: threading.Event) -> Iterator[s
             why = f"{type(error).__name__}: {error}"
         if why != said:
             log.info("waiting: %s", why)
-            yield (said := why)
+        yield (said := why)
         stopping.wait(RETRY_SECONDS)
 
 
@@ -107,11 +108,25 @@ def _marks(captured: Iterable[SourceTable], connector: Callable[[str], Connector
     ]
 
 
-def open_tables(registry: Registry, catalog: Catalog) -> None:
-    """Open every table from what is on disk, and let the catalog know of it."""
-    for table in registry:
-        create(table)
-        table.store.open()
-        # An apply that was cut short: nobody knows the shape that the rows have.
-        table.reshaped = table.store.version > 0 and table.store.commit.template != table.template
-        catalog.register(table.spec, table.mode, table.mode_reason)
+OPENED_AT_ONCE = 4
+"""Tables: opening one waits for its files more than it computes."""
+
+
+def open_tables(registry: Registry, catalog: Catalog, report: Callable[[str], None]) -> None:
+    """Open every table from what is on disk, and let the catalog know of it.
+
+    Args:
+        report: told how far it is.
+    """
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        for done, table in enumerate(pool.map(_opened, registry)):
+            report(f"its tables are opened: {done} of {len(registry.tables)}")
+            catalog.register(table.spec, table.mode, table.mode_reason)
+
+
+def _opened(table: Table) -> Table:
+    create(table)
+    table.store.open()
+    # An apply that was cut short: nobody knows the shape that the rows have.
+    table.reshaped = table.store.version > 0 and table.store.commit.template != table.template
+    return table

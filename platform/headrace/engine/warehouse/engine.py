@@ -39,7 +39,7 @@ from headrace.engine.statements.recompute import Recompute
 from headrace.engine.supervisor.admission import Admission
 from headrace.engine.supervisor.failures import Failures
 from headrace.engine.supervisor.schedule import outdated
-from headrace.engine.supervisor.start import flow_maker, open_tables
+from headrace.engine.supervisor.start import flow_maker
 from headrace.engine.supervisor.supervisor import Supervisor
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
 from headrace.errors import SnapshotAnew
@@ -269,12 +269,11 @@ def build(
     views: Views,
     run_id: str,
 ) -> Engine:
-    """The engine of these tables, which it opens; nothing runs yet.
+    """The engine of these tables, which are open; nothing runs yet.
 
     Args:
         project: what is declared, as statements have altered it.
     """
-    open_tables(registry, catalog)
     failures, admission = Failures(catalog), Admission(registry, catalog)
     origins = Origins(
         topics,

@@ -12,7 +12,7 @@ from headrace.engine.spark.jvm import end_with_jvm
 from headrace.engine.spark.session import build_session
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.deployment import Deployment
-from headrace.engine.supervisor.start import attempts
+from headrace.engine.supervisor.start import attempts, open_tables
 from headrace.engine.warehouse.engine import Engine, build
 from headrace.errors import TransientError
 from headrace.settings import Settings
@@ -118,10 +118,15 @@ class Lifecycle:
         for why in attempts(self._build, self._stopping):
             self.waiting_for = why
 
+    def _wait_for(self, what: str) -> None:
+        self.waiting_for = what
+
     def _build(self) -> None:
         sessions, views = self.sessions(), self._views
         assert views is not None, "started with the session"
-        project, registry = self.deployment.assemble(sessions.batch, self.deployment.files)
+        files = self.deployment.files
+        project, registry = self.deployment.assemble(sessions.batch, files, self._wait_for)
+        open_tables(registry, self._catalog, self._wait_for)
         self._topics = self._topics or Topics.of(Broker.of(self._settings))
         engine = build(
             project,
