@@ -11,6 +11,7 @@ from repository import ROOT
 
 from headrace.planner import analyze
 from headrace.planner.lint import lint
+from headrace.planner.policy import flows
 from headrace.planner.policy.flows import FlowPlan, group
 from headrace.planner.policy.modes import refresh_mode, refresh_modes
 from headrace.spec import Project, load_project
@@ -94,6 +95,21 @@ def test_flows_are_the_connected_continuous_tables(tmp_path: Path) -> None:
         FlowPlan("dws_d", (name("dws.d"),), (), (name("dwd.b"),)),
         FlowPlan("dws_y", (name("dws.y"),), (), (name("stg.x"),)),
     ]
+
+
+def test_very_many_tables_of_one_source_are_one_flow(tmp_path: Path) -> None:
+    beyond = flows.MOST_FLOWS + 1
+    specs = {
+        name(f"stg.t{n}"): write_table(tmp_path, f"SELECT * FROM shop.public.t{n}", key="", name=f"stg.t{n}")
+        for n in range(beyond)
+    }
+    found = Project(tmp_path, specs, {})
+    every = dict.fromkeys(found.tables, CONTINUOUS)
+    [one] = group(found, every)
+    assert (one.name, one.tables) == ("stg_t0", tuple(found.tables))
+    assert len(one.sources) == beyond
+    fewer = dict(list(every.items())[1:])
+    assert len(group(found, fewer)) == flows.MOST_FLOWS
 
 
 def test_plans_of_the_reference_project() -> None:

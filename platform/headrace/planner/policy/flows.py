@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from headrace.planner.policy.modes import Lineage
 from headrace.spec.model import RefreshMode, SourceTable, TableName
 
+MOST_FLOWS = 8
+"""Up to so many, connected tables have a flow of their own. Each has a streaming query and clients of Kafka,
+and reads the transactions of its sources: a hundred cost a server more than their tables do."""
+
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """A connected set of continuous tables, upstreams first.
+    """Continuous tables, upstreams first: connected ones, or all over the same sources.
 
     Attributes:
         name: after its first stg table, or its first table; stable while that table is in it.
@@ -27,7 +31,10 @@ class FlowPlan:
 
 
 def group(project: Lineage, modes: Mapping[TableName, RefreshMode]) -> list[FlowPlan]:
-    """The connected components of the CONTINUOUS tables of `modes`, joined by lineage."""
+    """The connected components of the CONTINUOUS tables of `modes`, joined by lineage.
+
+    More than `MOST_FLOWS` are joined by what they read: those over tables of the same source are one.
+    """
     continuous = [n for n in project.tables if modes.get(n) is RefreshMode.CONTINUOUS]
     leader = {name: name for name in continuous}
 
@@ -36,11 +43,20 @@ def group(project: Lineage, modes: Mapping[TableName, RefreshMode]) -> list[Flow
             name = leader[name]
         return name
 
+    def join(one: TableName, other: TableName) -> None:
+        first, second = sorted((find(one), find(other)))
+        leader[second] = first
+
     for name in continuous:
         for upstream in project.tables[name].upstreams:
             if isinstance(upstream, TableName) and upstream in leader:
-                first, second = sorted((find(name), find(upstream)))
-                leader[second] = first
+                join(name, upstream)
+    if len({find(name) for name in continuous}) > MOST_FLOWS:
+        reading: dict[str, TableName] = {}
+        for name in continuous:
+            for upstream in project.tables[name].upstreams:
+                if isinstance(upstream, SourceTable):
+                    join(name, reading.setdefault(upstream.source, name))
     members: dict[TableName, list[TableName]] = {}
     for name in continuous:
         members.setdefault(find(name), []).append(name)
