@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -73,8 +73,10 @@ def assemble(
         project,
         {t: s.names if behaviors.get(t) is Behavior.IGNORE else s.present for t, s in sources.items()},
     )
-    columns: dict[TableName | SourceTable, Columns] = {t: s.typed for t, s in sources.items()}
-    keys: dict[TableName | SourceTable, tuple[str, ...]] = {t: s.key for t, s in sources.items()}
+    known = _Known()
+    columns, keys = known.columns, known.keys
+    for table, captured in sources.items():
+        known.add(table, captured.typed, captured.key)
     modes = refresh_modes(project, threshold)
     registry = Registry(shadow_one_in=shadow_one_in, limits=limits)
     for done, spec in enumerate(project.tables.values()):
@@ -82,13 +84,13 @@ def assemble(
         source = sources[spec.source].reading(columns_read(spec)) if spec.source is not None else None
         if source is not None:
             _check_source(spec, source)
-        columns[spec.name] = spark_finds.columns(spec, columns)
+        known.add(spec.name, spark_finds.columns(spec, columns), ())
         if source is not None and source.refused:  # what reads it is planned all the same
             keys[source.table] = source.key or _copied(source, columns[spec.name])
         keys[spec.name] = keys[source.table] if source is not None else spec.primary_key
         _check_key(spec, keys[spec.name], columns[spec.name])
-        _lint(spec, keys, columns)
-        plan, extended, hidden = _plan(spark_finds, spec, keys, columns)
+        _lint(spec, known)
+        plan, extended, hidden = _plan(spark_finds, spec, known)
         mode, reason = modes[spec.name]
         schema = TableSchema(
             columns[spec.name], keys[spec.name], spec.partition_column, source is not None, hidden
@@ -114,6 +116,23 @@ def assemble(
         )
     spark_finds.analyses.keep()
     return registry
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of tables so far, in the forms that are asked for: made once a table."""
+
+    columns: dict[TableName | SourceTable, Columns] = field(default_factory=dict)
+    keys: dict[TableName | SourceTable, tuple[str, ...]] = field(default_factory=dict)
+    names: dict[TableName | SourceTable, tuple[str, ...]] = field(default_factory=dict)
+    types: dict[TableName | SourceTable, dict[str, str]] = field(default_factory=dict)
+    lowered: dict[TableName | SourceTable, dict[str, str]] = field(default_factory=dict)
+
+    def add(self, table: TableName | SourceTable, columns: Columns, key: tuple[str, ...]) -> None:
+        self.columns[table], self.keys[table] = columns, key
+        self.names[table] = tuple(name for name, _ in columns)
+        self.types[table] = dict(columns)
+        self.lowered[table] = {name.lower(): kind for name, kind in columns}
 
 
 @dataclass(frozen=True)
@@ -166,12 +185,10 @@ def _dropped(error: SpecError) -> str:
 def _plan(
     spark_finds: _Analysing,
     spec: TableSpec,
-    keys: Mapping[TableName | SourceTable, tuple[str, ...]],
-    columns: Mapping[TableName | SourceTable, Columns],
+    known: _Known,
 ) -> tuple[Plan, TableSpec, Columns]:
     """The plan, the declaration with hidden columns in its query, and these. Types are Spark's to know."""
-    names = {name: tuple(c for c, _ in cs) for name, cs in columns.items()}
-    types = {name: dict(cs) for name, cs in columns.items()}
+    keys, names, types, columns = known.keys, known.names, known.types, known.columns
     plan = analyze(spec, keys, names, types)
     if not isinstance(plan.strategy, Weighted):
         return plan, spec, ()
@@ -204,15 +221,9 @@ def _refused_types(spark: SparkSession, state: State, types: dict[str, str], vis
     return None
 
 
-def _lint(
-    spec: TableSpec,
-    keys: Mapping[TableName | SourceTable, tuple[str, ...]],
-    columns: Mapping[TableName | SourceTable, Columns],
-) -> None:
+def _lint(spec: TableSpec, known: _Known) -> None:
     """Refuse what cannot be equal in stream and batch; log what only may not be."""
-    names = {name: tuple(c for c, _ in cs) for name, cs in columns.items()}
-    types = {name: {c.lower(): kind for c, kind in cs} for name, cs in columns.items()}
-    for finding in lint(spec, keys=keys, columns=names, types=types):
+    for finding in lint(spec, keys=known.keys, columns=known.names, types=known.lowered):
         if finding.level == "error":
             raise finding.error()
         log.warning("%s", finding)
