@@ -33,6 +33,9 @@ from headrace.spec.partitions.label_range import LabelRange
 
 INTERVAL_SECONDS = 30
 MOST_EVENTS = 500  # a tick: the daemon stores them one by one
+ENOUGH_EVENTS = (
+    150  # a tick, after which further tables wait for the next one: each takes the daemon 20 ms and more
+)
 UNKNOWN = "unknown"  # what was found last of a check, where the server did not answer
 PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
 
@@ -52,6 +55,7 @@ class Seen(BaseModel):
     turn: int = 0  # the last outcome of a complete partition that was reported
     judged: dict[str, str] = {}  # by check of its state, what was found last
     checked: datetime | None = None  # the newest evaluation of another check
+    looked: int = 0  # seconds since the epoch, when it had its turn last
 
 
 _CURSOR = TypeAdapter(dict[str, Seen])
@@ -197,14 +201,15 @@ def streams_sensor(
                     evaluated.setdefault(evaluation.table, []).append(evaluation)
                 found = client.status()
                 report.outdated = growth is not None and growth.look_where_due(found)
-                for status in found:
-                    if status.table not in tables:
-                        continue
+                known = [status for status in found if status.table in tables]
+                for status in sorted(known, key=lambda s: cursor.get(s.table, Seen()).looked):
+                    if len(report.events) >= ENOUGH_EVENTS:
+                        break
                     spec, asset = tables[status.table]
                     seen = report.table(spec, asset, status, cursor.get(status.table, Seen()))
                     own = evaluated.get(status.table, ())
                     report.checks(asset, checks[status.table], status, own, seen)
-                    cursor[status.table] = seen
+                    cursor[status.table] = seen.model_copy(update={"looked": int(report.now.timestamp())})
         except HeadraceError as error:
             events = _unknown(error, tables, checks, cursor)
             if not events:

@@ -316,6 +316,21 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
     assert gateway.submitted[3:] == ["SHOW CHECKS"]
 
 
+def test_of_very_many_tables_each_has_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, project = FakeGateway(), write_project(tmp_path)
+    connect(monkeypatch, project, gateway)
+    monkeypatch.setattr(streams, "ENOUGH_EVENTS", 1)
+    tables = ("dws.user_hour", "dws.user_total")
+    gateway.status = [status(table=table, mode="FULL").model_dump(mode="json") for table in tables]
+    gateway.results["SHOW CHECKS"] = []
+    defs = build_definitions(project)
+    first = evaluate(defs)
+    second = evaluate(defs, first.cursor)
+    seen = [{e.asset_key.to_user_string() for e in tick.asset_events} for tick in (first, second)]
+    assert seen == [{"dws/user_hour"}, {"dws/user_total"}]
+    assert evaluate(defs, second.cursor).asset_events == []
+
+
 def test_where_no_server_answers_every_table_is_red_until_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
