@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -65,6 +66,9 @@ class CatalogRow:
 class Catalog:
     """Desired and observed state of every table. Thread-safe; the state survives the process.
 
+    What one process has written of these it need not read again: it is the only one that writes them, and it
+    asks for each table several times a second.
+
     Args:
         url: an SQLAlchemy URL, e.g. `sqlite:////warehouse/state/catalog.db`.
     Raises:
@@ -77,6 +81,9 @@ class Catalog:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         self._engine = open_engine(parsed)
         self._unrecorded: dict[str, tuple[State, str | None]] = {}
+        self._wanted: dict[str, Desired] = {}
+        self._observed: dict[str, tuple[State, str | None]] = {}
+        self._writing = threading.Lock()  # what is remembered is what was written last
         self._migrate()
         self.readers = Readers(self._engine)
         self.alterations = Alterations(self._engine)
@@ -144,7 +151,8 @@ class Catalog:
 
     def drop(self, name: TableName | str) -> None:
         """Forget a table and all that is known of it."""
-        self._unrecorded.pop(str(name), None)
+        for known_of in (self._unrecorded, self._wanted, self._observed):
+            known_of.pop(str(name), None)
         with self._engine.begin() as connection:
             connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
             known = (reader, alteration, decision, former_definition, refresh_workflow)
@@ -153,19 +161,28 @@ class Catalog:
 
     def desired(self, name: TableName | str) -> Desired:
         """What the table shall do."""
-        return self.row(name).desired
+        known = self._wanted.get(str(name))
+        return self._wanted.setdefault(str(name), self.row(name).desired) if known is None else known
 
     def set_desired(self, name: TableName | str, desired: Desired) -> None:
         """Ask the table to run or to rest."""
         if desired not in _DESIRED:
             raise ValueError(f"desired state must be one of {_DESIRED}, not `{desired}`")
-        self._update(name, {"desired": desired, "updated_at": utc_now()})
+        with self._writing:
+            self._update(name, {"desired": desired, "updated_at": utc_now()})
+            self._wanted[str(name)] = desired
 
     def observe(self, name: TableName | str, state: State, error: str | None = None) -> None:
         """Record what the table was seen doing. Cheap to call again with the same state.
 
         What cannot be recorded, as on a full disk, is shown nevertheless, and recorded the next time.
         """
+        if self._observed.get(str(name)) == (state, error):
+            return
+        with self._writing:
+            self._observe(name, state, error)
+
+    def _observe(self, name: TableName | str, state: State, error: str | None) -> None:
         row = self._recorded(name)
         if (row.state, row.error) != (state, error):
             try:
@@ -173,8 +190,10 @@ class Catalog:
             except sa.exc.OperationalError as failure:
                 log.warning("the state of %s is not recorded: %s", name, failure.orig)
                 self._unrecorded[str(name)] = (state, error)
+                self._observed.pop(str(name), None)
                 return
         self._unrecorded.pop(str(name), None)
+        self._observed[str(name)] = (state, error)
 
     def row(self, name: TableName | str) -> CatalogRow:
         """One table's row."""
