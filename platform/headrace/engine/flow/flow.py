@@ -115,6 +115,11 @@ class Flow:
         return self._tables.all
 
     @property
+    def names(self) -> set[TableName]:
+        """Those of its tables."""
+        return self._tables.names
+
+    @property
     def active(self) -> set[TableName]:
         """The tables that it advances now."""
         return self._tables.active
@@ -403,4 +408,4 @@ class Flow:
 
 def flow_of(flows: Iterable[Flow], name: TableName) -> Flow | None:
     """The flow that advances the table; None where none does."""
-    return next((f for f in list(flows) if any(t.name == name for t in f.tables)), None)
+    return next((flow for flow in list(flows) if name in flow.names), None)

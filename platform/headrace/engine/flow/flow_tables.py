@@ -51,6 +51,7 @@ class FlowTables:
     ) -> None:
         self.flow = flow
         self.all = tables
+        self.names = {table.name for table in tables}
         self.active: set[TableName] = set()
         self.running = False
         self.lock = OrderedLock(Rank.FLOW, flow)
@@ -79,8 +80,8 @@ class FlowTables:
 
     def change(self, tables: list[Table]) -> bool:
         """Take these, upstreams first. Returns whether they want another interval between micro-batches."""
-        self.all = tables
-        self.active &= {t.name for t in tables}
+        self.all, self.names = tables, {table.name for table in tables}
+        self.active &= self.names
         interval, self.pace = self.pace.interval(), Pace(tables, self._registry)
         self._trailing.retain(t for t in tables if not is_stg(t) and self.pace.trails(t))
         self._trail_on()  # at the new pace, also where the source is silent
@@ -105,15 +106,24 @@ class FlowTables:
         Args:
             known: changes of the stg tables.
         """
-        trailing = [t for t in self.all if not is_stg(t) and self.pace.trails(t)]
-        waiting = [t for t in self.all if not is_stg(t) and t not in trailing]
+        derived = [t for t in self.all if not is_stg(t)]
+        trailing = {t.name for t in derived if self.pace.trails(t)}
+        waiting = {t.name: t for t in derived if t.name not in trailing}
         while waiting:
-            names = {t.name for t in waiting}
-            ready = [t for t in waiting if not names & set(self._registry.upstreams(t))]
-            known = known | self._level(ready, partial(self._refresh, known=known, batch_id=batch_id))
-            waiting = [t for t in waiting if t not in ready]
-        for table in trailing:
-            self._trail(table)
+            ready = [t for t in waiting.values() if not waiting.keys() & self._registry.upstreams(t).keys()]
+            lacking = [t for t in ready if self._lacks(t)]
+            known = known | self._level(lacking, partial(self._refresh, known=known, batch_id=batch_id))
+            for table in ready:
+                del waiting[table.name]
+        for table in derived:
+            if table.name in trailing:
+                self._trail(table)
+
+    def _lacks(self, table: Table) -> bool:
+        """Whether a refresh may find anything to do: of very many tables few do in a micro-batch."""
+        if self._registry.behind(table) > 0:
+            return True
+        return not table.store.version and not table.run.covered  # an aggregate has a row over no rows
 
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""

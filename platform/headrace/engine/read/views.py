@@ -55,16 +55,23 @@ def live_sql(table: Table) -> str:
 
 
 class Views:
-    """The views of all tables in one session's catalog, made again now and then."""
+    """The views of all tables in one session's catalog, made again now and then.
 
-    def __init__(self, spark: SparkSession) -> None:
+    Args:
+        shown: whether anybody sees them. Else none are made, which takes Spark a tenth of a second each.
+    """
+
+    def __init__(self, spark: SparkSession, *, shown: bool = True) -> None:
         self._spark = spark
+        self._shown = shown
         self._made: dict[TableName, float] = {}
         self._locks: dict[TableName, threading.Lock] = {}
         self._maker: threading.Thread | None = None
 
     def begin(self, tables: Iterable[Table], stop: threading.Event) -> None:
         """Make all views in a thread: flows need none of them, and a cold JVM takes a second for each."""
+        if not self._shown:
+            return
         work = (list(tables), stop)
         self._maker = threading.Thread(target=self._make, args=work, name="views", daemon=True)
         self._maker.start()
@@ -89,8 +96,9 @@ class Views:
 
     def renew(self, table: Table) -> None:
         """Create or replace the table's view, so that it reads the newest snapshot."""
-        with self._lock(table.name):
-            self._renew(table)
+        if self._shown:
+            with self._lock(table.name):
+                self._renew(table)
 
     def _lock(self, name: TableName) -> threading.Lock:
         """One thread at a time makes a view: Spark fails where two create the same one."""
@@ -103,6 +111,8 @@ class Views:
 
     def drop(self, name: TableName) -> None:
         """Let the view of a table go that is no more."""
+        if not self._shown:
+            return
         with self._lock(name):
             self._made.pop(name, None)
             self._spark.sql(f"DROP VIEW IF EXISTS {name}")

@@ -40,7 +40,9 @@ log = logging.getLogger(__name__)
 TICK = 0.5
 """Seconds between two looks at the flows."""
 
-MAINTENANCE_SECONDS = 30.0
+MAINTENANCE_SECONDS, RESTING_SECONDS = 30.0, 600.0
+"""Between two looks at the files of a table that changes, and of one that rests."""
+
 """Seconds between two looks at the tables' files and logs."""
 
 SOURCES_SECONDS = 10.0
@@ -84,6 +86,7 @@ class Supervisor:
 
     arranging: OrderedLock = field(default_factory=lambda: OrderedLock(Rank.ARRANGE, "the supervisor"))
     _retained: dict[TableName, float] = field(init=False, default_factory=dict)
+    _optimized: dict[TableName, tuple[tuple[int, int], float]] = field(init=False, default_factory=dict)
     _compacted: dict[TableName, float] = field(init=False, default_factory=dict)
     _stop: threading.Event = field(init=False, default_factory=threading.Event)
     _loops: list[Ticking] = field(init=False, default_factory=list)
@@ -338,7 +341,7 @@ class Supervisor:
             if self._stop.is_set():
                 return
             try:
-                optimize(table, bound=self.settings.small_files)
+                self._optimize(table)
                 # The first time that long after the start: a restart goes on with the same versions.
                 last = self._retained.setdefault(table.name, time.monotonic())
                 if time.monotonic() > last + RETENTION_SECONDS:
@@ -346,6 +349,14 @@ class Supervisor:
                     self._retain(table)
             except Exception:
                 log.exception("maintenance of %s", table.name)
+
+    def _optimize(self, table: Table) -> None:
+        """Look at its files where they have changed since, or now and then: logs grow old by themselves."""
+        now, last = time.monotonic(), self._optimized.get(table.name)
+        state = (table.store.version, table.store.pin.delta)
+        if last is None or last[0] != state or now > last[1] + RESTING_SECONDS:
+            optimize(table, bound=self.settings.small_files)
+            self._optimized[table.name] = ((table.store.version, table.store.pin.delta), now)
 
     def _retain(self, table: Table) -> None:
         for reader in self.registry:

@@ -66,7 +66,7 @@ class Lifecycle:
         self._spark = build_session(self._settings)
         end_with_jvm(self._spark, self._stopping)
         self._sessions = Sessions.of(self._spark)
-        self._views = Views(self._spark)
+        self._views = Views(self._spark, shown=self._settings.spark_connect)
         self.dead_letters.open()
         self._bring_up.start()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -20,6 +21,9 @@ T = TypeVar("T")
 TIMEOUT = 15.0
 Bounds = dict[str, dict[int, tuple[int, int]]]
 """Of every partition of some topics: the first offset that it still holds, and the next one to come."""
+
+ASKED_AT_ONCE = 8
+"""Partitions: each answer takes two requests and waits for the broker."""
 
 _RETRY_SECONDS = 0.1
 _NEW = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
@@ -81,12 +85,13 @@ class Topics:
 
     def bounds(self, topics: Iterable[str]) -> Bounds:
         """What every partition holds."""
-        marks: Bounds = {}
         try:
             known = self._admin.list_topics(timeout=TIMEOUT).topics
-            for topic in topics:
-                parts = known[topic].partitions if topic in known else {}
-                marks[topic] = {p: self._watermarks(TopicPartition(topic, p)) for p in parts}
+            places = {t: list(known[t].partitions) if t in known else [] for t in topics}
+            asked = [TopicPartition(topic, p) for topic, parts in places.items() for p in parts]
+            with ThreadPoolExecutor(min(ASKED_AT_ONCE, len(asked) or 1)) as pool:
+                found = iter(list(pool.map(self._watermarks, asked)))
+            marks = {topic: {p: next(found) for p in parts} for topic, parts in places.items()}
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error
         return marks

@@ -27,7 +27,7 @@ class Flow:
     """Of one table, which is active."""
 
     def __init__(self, table: Any) -> None:
-        self.tables, self.active, self.lock = [table], {table.name}, threading.RLock()
+        self.names, self.active, self.lock = {table.name}, {table.name}, threading.RLock()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

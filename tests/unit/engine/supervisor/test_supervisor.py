@@ -331,7 +331,8 @@ def test_dagster_is_waited_for(scheduled: Scheduled) -> None:
 
 def test_a_table_that_gives_way_says_by_how_much(scheduled: Scheduled) -> None:
     by: dict[Any, float] = {scheduled.table.name: 2.43}
-    flow = SimpleNamespace(tables=[scheduled.table], stretch=lambda name: by[name], close=lambda: None)
+    name = scheduled.table.name
+    flow = SimpleNamespace(names={name}, stretch=lambda name: by[name], close=lambda: None)
     scheduled.supervisor.arrangement.flows.append(cast("Any", flow))
     [told] = scheduled.supervisor.warnings(scheduled.table)
     assert "gives way" in told and "2.4 times as late as it declares" in told
