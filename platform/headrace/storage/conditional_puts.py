@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from obstore.exceptions import BaseError
 
 from headrace.errors import TerminalError
 from headrace.storage.object_path import ObjectPath
@@ -18,8 +21,6 @@ def require(folder: ObjectPath) -> None:
     Raises:
         TerminalError: of one race several were told that they had won; or the folder cannot be written.
     """
-    from obstore.exceptions import BaseError
-
     try:
         _races(folder)
     except (BaseError, OSError) as error:
@@ -38,8 +39,9 @@ def _races(folder: ObjectPath) -> None:
             for place in places:
                 _race(place, racers)
     finally:
-        for place in places:
-            place.unlink()
+        with suppress(BaseError, OSError):  # what a put said counts
+            for place in places:
+                place.unlink()
 
 
 def _race(place: ObjectPath, racers: ThreadPoolExecutor) -> None:
