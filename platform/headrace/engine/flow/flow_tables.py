@@ -121,7 +121,7 @@ class FlowTables:
 
     def _lacks(self, table: Table) -> bool:
         """Whether a refresh may find anything to do: of very many tables few do in a micro-batch."""
-        if self._registry.behind(table) > 0:
+        if self._registry.behind(table) > 0 or table.store.cold:  # which a refresh compacts first
             return True
         return not table.store.version and not table.run.covered  # an aggregate has a row over no rows
 

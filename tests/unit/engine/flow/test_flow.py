@@ -105,8 +105,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
         on_failure: Any = None,
         replaced: Any = MappingProxyType({}),
         marks: Any = (),
+        behind: Any = lambda table: 1,
     ) -> World:
-        registry = cast("Any", SimpleNamespace(upstreams=upstreams, behind=lambda table: 1, limits=Limits()))
+        registry = cast("Any", SimpleNamespace(upstreams=upstreams, behind=behind, limits=Limits()))
         spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
         waits = SimpleNamespace(wait=lambda seconds: None)
         sessions = cast("Any", SimpleNamespace(flow=spark, large=None, statements=waits))
@@ -317,6 +318,20 @@ def test_derived_tables_wait_for_the_whole_of_a_first_load(world: Made, refreshe
         assert refreshed == []
     flow.settle()
     assert refreshed == ["dws.t"]
+
+
+def test_of_very_many_tables_those_are_refreshed_that_may_have_something_to_do(
+    world: Made, refreshed: list[str]
+) -> None:
+    made = [derived(f"dws.{name}", 10) for name in ("rests", "behind", "cold", "empty", "covered")]
+    for table, version, cold, covered in zip(
+        made, (1, 1, 1, 0, 0), (False, False, True, False, False), ({}, {}, {}, {}, {"stg.a": 0}), strict=True
+    ):
+        table.store = SimpleNamespace(version=version, cold=cold)
+        table.run = SimpleNamespace(covered=covered)
+    flow = world(*made, behind=lambda table: int(table.name == "dws.behind")).start(*(t.name for t in made))
+    flow.settle()
+    assert sorted(refreshed) == ["dws.behind", "dws.cold", "dws.empty"]
 
 
 def test_a_table_that_left_stands_still_until_it_joins_again(world: Made, refreshed: list[str]) -> None:
