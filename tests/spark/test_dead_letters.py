@@ -64,7 +64,7 @@ def settlement(shop: Harness) -> Settlement:
     def paused() -> Iterator[None]:
         yield
 
-    flow = SimpleNamespace(tables=[orders(shop)], paused=paused, settle=lambda: shop.advance())
+    flow = SimpleNamespace(names={orders(shop).name}, paused=paused, settle=lambda: shop.advance())
     return Settlement(shop.sessions, cast("Any", [flow]), shop.dead_letters, Formats(), "test")
 
 
