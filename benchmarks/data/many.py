@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 from benchmarks.runner import project_files
+from headrace.settings import SOURCE_ROLE
 
 AGGREGATES = 3
 """Tables of dws in a chain; with its stg and its dwd table it has five."""
@@ -91,9 +93,7 @@ class ManyTables:
     def create(self, dsn: str) -> None:
         """The captured tables."""
         with psycopg.connect(dsn, autocommit=True) as connection:
-            connection.execute(
-                "DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO headrace_source', "
-                "current_database()); END $$"
-            )
+            names = map(Identifier, (connection.info.dbname, SOURCE_ROLE))
+            connection.execute(SQL("GRANT CREATE ON DATABASE {} TO {}").format(*names))
             for name in self.chains:
                 connection.execute(_CREATE.format(name=name, rows=self.rows).encode())

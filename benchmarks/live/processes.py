@@ -1,11 +1,17 @@
-"""The processor time of processes and everything below them."""
+"""Processes: the processor time of them and everything below them, and those of headrace's command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import psutil
+
+from headrace.settings import Settings
 
 
 def busy(roots: Iterable[int]) -> float:
@@ -18,3 +24,24 @@ def busy(roots: Iterable[int]) -> float:
                 with suppress(psutil.Error):
                     total += sum(member.cpu_times()[:2])
     return total
+
+
+def cores(roots: Mapping[str, int], seconds: float) -> dict[str, float]:
+    """Processors that each keeps busy in that time."""
+    before = {name: busy([pid]) for name, pid in roots.items()}
+    begun = time.monotonic()
+    time.sleep(seconds)
+    elapsed = time.monotonic() - begun
+    return {name: (busy([pid]) - before[name]) / elapsed for name, pid in roots.items()}
+
+
+def command(words: Sequence[str], settings: Settings) -> subprocess.CompletedProcess[str]:
+    """`headrace …` as a process of its own, in that project."""
+    return subprocess.run(
+        [sys.executable, "-m", "headrace.cli.main", *words],
+        env=os.environ | settings.environment(),
+        cwd=settings.project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

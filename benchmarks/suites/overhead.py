@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from benchmarks.live.orders_database import OrdersDatabase
-from benchmarks.live.processes import busy
+from benchmarks.live.processes import command, cores
 from benchmarks.report import Result, at_least, less_than, spread
 from benchmarks.runner import Bench, project_files
 from headrace.demo.memory import resident_bytes
@@ -118,17 +118,17 @@ def _stack(bench: Bench) -> list[Result]:
             time.sleep(REST_SECONDS)
             running = stack.supervisor.processes().items()
             roots = {name: process.pid for name, process in running if process.pid is not None}
-            cores = _idle(roots)
+            idle = cores(roots, IDLE_SECONDS)
             memory = resident_bytes(roots.values()) / 2**30
             bench.tell("quick commands")
             commands = {words[0]: _command(words, settings) for words in COMMANDS}
         finally:
             stack.down()
     return [
-        *(Result(f"{name}.idle", spent, "cores") for name, spent in cores.items()),
+        *(Result(f"{name}.idle", spent, "cores") for name, spent in idle.items()),
         Result("headrace up, warm", up, "s"),
         less_than("headrace up to the first streamed row, warm", streamed, UP_BAR, "s"),
-        less_than("processor of the idle stack", sum(cores.values()), CORES_BAR, "cores"),
+        less_than("processor of the idle stack", sum(idle.values()), CORES_BAR, "cores"),
         less_than("resident memory of the whole stack", memory, MEMORY_BAR, "GiB"),
         *(less_than(f"headrace {name}, processor", s, COMMAND_BAR, "s") for name, s in commands.items()),
         at_least("tables equal to PostgreSQL", int(equal), 1),
@@ -140,14 +140,7 @@ def _command(words: Sequence[str], settings: Settings) -> float:
     spent = []
     for _ in range(REPEATS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "headrace.cli.main", *words],
-            env=os.environ | settings.environment(),
-            cwd=settings.project,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,  # of `status` where something is late
-        )
+        command(words, settings)  # of `status` where something is late
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     return median(spent)
@@ -168,12 +161,3 @@ def _amount(client: GatewayClient) -> float:
     """The sum of the group of order 100; below zero where it is not there."""
     rows = client.query("SELECT amt FROM dws.user_hour WHERE user_id = 100 AND logdate = '2026110100'")
     return float(rows.column("amt")[0].as_py()) if rows.num_rows else -1.0
-
-
-def _idle(roots: Mapping[str, int]) -> dict[str, float]:
-    """Processors that each service keeps busy by itself."""
-    before = {name: busy([pid]) for name, pid in roots.items()}
-    begun = time.monotonic()
-    time.sleep(IDLE_SECONDS)
-    seconds = time.monotonic() - begun
-    return {name: (busy([pid]) - before[name]) / seconds for name, pid in roots.items()}

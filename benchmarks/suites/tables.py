@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 
 import psycopg
 
 from benchmarks.data.many import ManyTables
-from benchmarks.live.processes import busy
+from benchmarks.live.processes import command, cores
 from benchmarks.report import Result, at_least, less_than
 from benchmarks.runner import Bench
 from headrace.demo.memory import resident_bytes
@@ -64,9 +61,10 @@ def _of(bench: Bench, many: ManyTables, *, barred: bool) -> list[Result]:
                 shown = _change(settings, client, many)
                 tell(f"up after {again:.1f} s, a change shown after {shown:.1f} s; now it rests")
                 time.sleep(REST_SECONDS)
-                roots = [p.pid for p in stack.supervisor.processes().values() if p.pid is not None]
-                cores = _idle(roots)
-                memory = resident_bytes(roots) / 2**30
+                running = stack.supervisor.processes().items()
+                roots = {name: process.pid for name, process in running if process.pid is not None}
+                idle = sum(cores(roots, IDLE_SECONDS).values())
+                memory = resident_bytes(roots.values()) / 2**30
                 late = [s.table for s in client.status() if s.late]
         finally:
             stack.down()
@@ -74,7 +72,7 @@ def _of(bench: Bench, many: ManyTables, *, barred: bool) -> list[Result]:
         ("plan", plan, "s", PLAN_BAR),
         ("headrace up until all tables run", again, "s", UP_BAR),
         ("one change until its dws table shows it", shown, "s", FRESH_BAR),
-        ("processor of the idle stack", cores, "cores", CORES_BAR),
+        ("processor of the idle stack", idle, "cores", CORES_BAR),
     ]
     name = f"{many.count} tables"
     return [
@@ -91,14 +89,7 @@ def _of(bench: Bench, many: ManyTables, *, barred: bool) -> list[Result]:
 def _plan(settings: Settings) -> float:
     """Seconds of `headrace plan`, a process of its own."""
     begun = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "headrace.cli.main", "plan"],
-        env=os.environ | settings.environment(),
-        cwd=settings.project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command(["plan"], settings)
     if done.returncode:
         raise TransientError(f"`headrace plan` failed: {done.stderr[-500:]}")
     return time.monotonic() - begun
@@ -145,10 +136,3 @@ def _change(settings: Settings, client: GatewayClient, many: ManyTables) -> floa
 
     wait_for("the change", missing, timeout=TIMEOUT, interval=POLL_SECONDS)
     return time.monotonic() - begun
-
-
-def _idle(roots: list[int]) -> float:
-    """Processors that the stack keeps busy by itself."""
-    before, begun = busy(roots), time.monotonic()
-    time.sleep(IDLE_SECONDS)
-    return (busy(roots) - before) / (time.monotonic() - begun)

@@ -151,9 +151,9 @@ class Catalog:
 
     def drop(self, name: TableName | str) -> None:
         """Forget a table and all that is known of it."""
-        for known_of in (self._unrecorded, self._wanted, self._observed):
-            known_of.pop(str(name), None)
-        with self._engine.begin() as connection:
+        with self._writing, self._engine.begin() as connection:
+            for known_of in (self._unrecorded, self._wanted, self._observed):
+                known_of.pop(str(name), None)
             connection.execute(sa.delete(materialized_table).where(materialized_table.c.name == str(name)))
             known = (reader, alteration, decision, former_definition, refresh_workflow)
             for table in (*known, completion, completed_partition, check_evaluation):
@@ -162,7 +162,10 @@ class Catalog:
     def desired(self, name: TableName | str) -> Desired:
         """What the table shall do."""
         known = self._wanted.get(str(name))
-        return self._wanted.setdefault(str(name), self.row(name).desired) if known is None else known
+        if known is None:
+            with self._writing:  # else a table that is dropped meanwhile would be remembered
+                known = self._wanted.setdefault(str(name), self.row(name).desired)
+        return known
 
     def set_desired(self, name: TableName | str, desired: Desired) -> None:
         """Ask the table to run or to rest."""

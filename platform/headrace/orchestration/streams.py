@@ -33,9 +33,7 @@ from headrace.spec.partitions.label_range import LabelRange
 
 INTERVAL_SECONDS = 30
 MOST_EVENTS = 500  # a tick: the daemon stores them one by one
-ENOUGH_EVENTS = (
-    150  # a tick, after which further tables wait for the next one: each takes the daemon 20 ms and more
-)
+ENOUGH_EVENTS = 150  # a tick; other tables wait for the next one: each event takes the daemon 40 ms
 UNKNOWN = "unknown"  # what was found last of a check, where the server did not answer
 PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from headrace.errors import TerminalError
 from headrace.settings import Settings
-from headrace.storage.object_path import ObjectPath
 
 # The supervisor first binds a temporary name that has its pid added.
 LONGEST = 90
@@ -46,12 +45,10 @@ def keep_private(settings: Settings) -> None:
     What lies in `state` is listed by nobody else and passed through by PostgreSQL, which never runs as root
     and keeps its own folders from everybody.
     """
-    private = [settings.logs, *([] if isinstance(settings.warehouse, ObjectPath) else [settings.warehouse])]
-    for folder, mode in (
-        (settings.data, 0o711),
-        (settings.state, 0o711),
-        *((folder, 0o700) for folder in private),
-    ):
+    folders = [(settings.data, 0o711), (settings.state, 0o711), (settings.logs, 0o700)]
+    if isinstance(settings.warehouse, Path):
+        folders.append((settings.warehouse, 0o700))
+    for folder, mode in folders:
         folder.mkdir(parents=True, exist_ok=True)
         _tighten(folder, mode)
     for entry in settings.state.iterdir():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import IO, Any, Literal, NamedTuple, overload
+from typing import IO, Any, NamedTuple
 
 from headrace.storage.object_store import ObjectStore
 
@@ -124,13 +124,9 @@ class ObjectPath:
             return None
         return str(put["e_tag"])
 
-    @overload
-    def open(self, mode: Literal["r"] = "r", *, encoding: str = "utf-8") -> IO[str]: ...
-    @overload
-    def open(self, mode: Literal["rb"], *, encoding: str = "utf-8") -> IO[bytes]: ...
-    def open(self, mode: Literal["r", "rb"] = "r", *, encoding: str = "utf-8") -> IO[Any]:
-        """Its content, read at once. Raises FileNotFoundError."""
-        return io.BytesIO(self.read_bytes()) if mode == "rb" else io.StringIO(self.read_text(encoding))
+    def open(self, *, encoding: str = "utf-8") -> IO[str]:
+        """Its text, read at once. Raises FileNotFoundError."""
+        return io.StringIO(self.read_text(encoding))
 
     def unlink(self, missing_ok: bool = False) -> None:
         """A store does not tell whether there was anything: `missing_ok` is as good as true."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
     from obstore.store import S3Store
+
+T = TypeVar("T")
 
 DEFAULT_REGION = "us-east-1"
 """What servers other than Amazon's take, which have no regions."""
@@ -47,15 +50,14 @@ class ObjectStore:
 
     def for_delta(self) -> dict[str, str]:
         """`storage_options` of delta-rs. A commit is put where there is none of its version, or fails."""
-        options = {
+        return _given({
             "aws_endpoint": self.endpoint,
             "aws_region": self.bucket_region,
             "aws_access_key_id": self.access_key_id,
             "aws_secret_access_key": self.secret_access_key,
             "aws_allow_http": "true" if self.plain else None,
             "aws_conditional_put": "etag",
-        }
-        return {name: value for name, value in options.items() if value is not None}
+        })  # fmt: skip
 
     def for_spark(self) -> dict[str, str]:
         """Spark's configuration for `s3a://`, without the key: that is in `environment`."""
@@ -66,14 +68,15 @@ class ObjectStore:
                 "spark.hadoop.fs.s3a.path.style.access": "true",
                 "spark.hadoop.fs.s3a.connection.ssl.enabled": str(not self.plain).lower(),
             }
-        return {name: value for name, value in conf.items() if value is not None}
+        return _given(conf)
 
     def environment(self) -> dict[str, str]:
         """The key as Amazon's own clients find it: a JVM's configuration is on its command line, which
         everybody can read.
         """
-        known = {"AWS_ACCESS_KEY_ID": self.access_key_id, "AWS_SECRET_ACCESS_KEY": self.secret_access_key}
-        return {name: value for name, value in known.items() if value is not None}
+        return _given(
+            {"AWS_ACCESS_KEY_ID": self.access_key_id, "AWS_SECRET_ACCESS_KEY": self.secret_access_key}
+        )
 
     def for_arrow(self) -> pafs.S3FileSystem:
         """Arrow's own client; one for all."""
@@ -82,6 +85,11 @@ class ObjectStore:
     def bucket(self, name: str) -> S3Store:
         """The client of small files, listing and conditional puts; one a bucket."""
         return _bucket(self, name)
+
+
+def _given(options: Mapping[str, T | None]) -> dict[str, T]:
+    """Those that are said; a client finds the others itself."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @cache
@@ -96,7 +104,7 @@ def _arrow(store: ObjectStore) -> pafs.S3FileSystem:
     if store.endpoint is not None:
         scheme, _, address = store.endpoint.partition("://")
         options |= {"scheme": scheme, "endpoint_override": address}
-    return S3FileSystem(**{name: value for name, value in options.items() if value is not None})
+    return S3FileSystem(**_given(options))
 
 
 @cache
@@ -109,10 +117,9 @@ def _bucket(store: ObjectStore, name: str) -> S3Store:
         "access_key_id": store.access_key_id,
         "secret_access_key": store.secret_access_key,
     }
-    known = {key: value for key, value in options.items() if value is not None}
     return S3Store(
         name,
         client_options={"allow_http": store.plain, "timeout": REQUEST_TIMEOUT},
         retry_config={"max_retries": 3, "retry_timeout": RETRY_TIMEOUT},
-        **known,
+        **_given(options),
     )

@@ -14,8 +14,8 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import psutil
 
@@ -67,7 +67,7 @@ class StoredLease:
         end: what a process does that has lost it. Default: it ends at once, without a further commit.
     """
 
-    def __init__(self, place: ObjectPath, end: Any = os._exit) -> None:
+    def __init__(self, place: ObjectPath, end: Callable[[int], object] = os._exit) -> None:
         self._place = place
         self._end = end
         self._mark = ""

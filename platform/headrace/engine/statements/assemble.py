@@ -84,11 +84,11 @@ def assemble(
         source = sources[spec.source].reading(columns_read(spec)) if spec.source is not None else None
         if source is not None:
             _check_source(spec, source)
-        known.add(spec.name, spark_finds.columns(spec, columns), ())
+        own = spark_finds.columns(spec, columns)
         if source is not None and source.refused:  # what reads it is planned all the same
-            keys[source.table] = source.key or _copied(source, columns[spec.name])
-        keys[spec.name] = keys[source.table] if source is not None else spec.primary_key
-        _check_key(spec, keys[spec.name], columns[spec.name])
+            keys[source.table] = source.key or _copied(source, own)
+        known.add(spec.name, own, keys[source.table] if source is not None else spec.primary_key)
+        _check_key(spec, keys[spec.name], own)
         _lint(spec, known)
         plan, extended, hidden = _plan(spark_finds, spec, known)
         mode, reason = modes[spec.name]

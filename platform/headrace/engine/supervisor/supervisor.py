@@ -41,9 +41,7 @@ TICK = 0.5
 """Seconds between two looks at the flows."""
 
 MAINTENANCE_SECONDS, RESTING_SECONDS = 30.0, 600.0
-"""Between two looks at the files of a table that changes, and of one that rests."""
-
-"""Seconds between two looks at the tables' files and logs."""
+"""Between two looks at the files and logs of a table that changes, and of one that rests."""
 
 SOURCES_SECONDS = 10.0
 """Seconds between two looks at what the stg tables read."""
@@ -356,7 +354,7 @@ class Supervisor:
         state = (table.store.version, table.store.pin.delta)
         if last is None or last[0] != state or now > last[1] + RESTING_SECONDS:
             optimize(table, bound=self.settings.small_files)
-            self._optimized[table.name] = ((table.store.version, table.store.pin.delta), now)
+            self._optimized[table.name] = (state, now)
 
     def _retain(self, table: Table) -> None:
         for reader in self.registry:

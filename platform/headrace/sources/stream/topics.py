@@ -54,6 +54,7 @@ class Topics:
         self._admin = admin
         self._connect = connect
         self._consumer = connect()
+        self._pool = ThreadPoolExecutor(ASKED_AT_ONCE, "topics")
 
     @classmethod
     def of(cls, broker: Broker) -> Topics:
@@ -62,6 +63,7 @@ class Topics:
         return cls(AdminClient(broker.client()), lambda: Consumer({**broker.client(), **metadata}))
 
     def close(self) -> None:
+        self._pool.shutdown()
         self._consumer.close()
 
     def ensure(self, topics: Iterable[str]) -> None:
@@ -89,8 +91,7 @@ class Topics:
             known = self._admin.list_topics(timeout=TIMEOUT).topics
             places = {t: list(known[t].partitions) if t in known else [] for t in topics}
             asked = [TopicPartition(topic, p) for topic, parts in places.items() for p in parts]
-            with ThreadPoolExecutor(min(ASKED_AT_ONCE, len(asked) or 1)) as pool:
-                found = iter(list(pool.map(self._watermarks, asked)))
+            found = self._pool.map(self._watermarks, asked)
             marks = {topic: {p: next(found) for p in parts} for topic, parts in places.items()}
         except KafkaException as error:
             raise TransientError(f"Kafka does not answer: {error}. Next: `headrace status`") from error

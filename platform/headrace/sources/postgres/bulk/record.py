@@ -6,10 +6,11 @@ One small file a source, replaced at once, so a kill leaves the one state or the
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
+
+from headrace.storage.location import replace_text
 
 State = Literal["LOADING", "LOADED", "STREAMING"]
 
@@ -40,12 +41,7 @@ class LoadRecord:
         """Write it to the project's state directory."""
         path = _path(state, self.source)
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(asdict(self), file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        replace_text(path, json.dumps(asdict(self)))
 
 
 def load_record(state: Path, source: str) -> LoadRecord | None:
