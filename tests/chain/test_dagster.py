@@ -219,6 +219,15 @@ def checks(url: str, table: str) -> dict[str, str | None]:
     return found
 
 
+def wait_passed(url: str, table: str, *names: str) -> None:
+    def passed() -> bool:
+        shown = checks(url, table)
+        assert {shown.get(name) for name in names} == {"PASSED"}, shown
+        return True
+
+    eventually(f"the checks of {table}", passed)
+
+
 def test_what_anybody_has_found_is_shown(shop: Shop, dagster: str) -> None:
     """Comparisons through the server, and tables that rest."""
     shop.wait_caught_up()
@@ -226,10 +235,8 @@ def test_what_anybody_has_found_is_shown(shop: Shop, dagster: str) -> None:
     shop.client.run(f"SHOW ACCOUNTING {HOURS}")
     shop.client.run("ALTER MATERIALIZED TABLE dws.top_products SUSPEND")
     try:
-        expected = dict.fromkeys(("parity", "accounting", "runs", "freshness"), "PASSED")
-        eventually(HOURS, lambda: checks(dagster, HOURS).items() >= expected.items())
-        proven = dict.fromkeys(("parity", "source_parity", "runs", "dead_letters"), "PASSED")
-        eventually("a table of its source", lambda: checks(dagster, "stg.users").items() >= proven.items())
+        wait_passed(dagster, HOURS, "parity", "accounting", "runs", "freshness")
+        wait_passed(dagster, "stg.users", "parity", "source_parity", "runs", "dead_letters")
         eventually("one that rests", lambda: checks(dagster, "dws.top_products")["runs"] == "WARN")
     finally:
         shop.client.run("ALTER MATERIALIZED TABLE dws.top_products RESUME")

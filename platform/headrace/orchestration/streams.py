@@ -32,8 +32,8 @@ from headrace.spec.model import RefreshMode, TableSpec
 from headrace.spec.partitions.label_range import LabelRange
 
 INTERVAL_SECONDS = 30
-MOST_EVENTS = 500  # a tick: the daemon stores them one by one
-ENOUGH_EVENTS = 150  # a tick; other tables wait for the next one: each event takes the daemon 40 ms
+MOST_PARTITIONS = 250  # a tick, of all tables: the daemon stores events one by one, in 40 ms each
+ENOUGH_EVENTS = 150  # a tick, beside partitions; the other tables wait for the next one
 UNKNOWN = "unknown"  # what was found last of a check, where the server did not answer
 PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
 
@@ -54,6 +54,12 @@ class Seen(BaseModel):
     judged: dict[str, str] = {}  # by check of its state, what was found last
     checked: datetime | None = None  # the newest evaluation of another check
     looked: int = 0  # seconds since the epoch, when it had its turn last
+    closed: int = 0  # seconds since the epoch, when partitions of it were reported last
+
+    @property
+    def waited(self) -> tuple[int, int]:
+        """Sorts tables by whose turn it is; of those that had one together, by who reported partitions."""
+        return self.looked, self.closed
 
 
 _CURSOR = TypeAdapter(dict[str, Seen])
@@ -67,6 +73,7 @@ class Report:
 
     Args:
         growth: of tables to partitions before the first that Dagster knows; None where that is declared.
+        closed: how many of the events are of complete partitions.
         outdated: whether a table had an outcome of one: it is reported when Dagster knows it.
     """
 
@@ -75,6 +82,7 @@ class Report:
     completed: ShowPartitions
     growth: Growth | None = None
     events: list[Event] = field(default_factory=list)
+    closed: int = 0
     outdated: bool = False
     deadline: float = field(default_factory=lambda: time.monotonic() + PATIENCE_SECONDS)
 
@@ -90,7 +98,9 @@ class Report:
         partitions = asset.partitions_def
         assert partitions is None or isinstance(partitions, Partitions)
         if partitions is not None:
-            seen.turn = self._close(spec, asset, partitions, status, seen.turn)
+            before, seen.turn = seen.turn, self._close(spec, asset, partitions, status, seen.turn)
+            if seen.turn > before:
+                seen.closed = int(self.now.timestamp())
         elif streams and _is_fresh(status):
             at = self.now.timestamp()
             if at - seen.materialized >= WHOLE_TABLE_PERIOD.total_seconds():
@@ -98,6 +108,11 @@ class Report:
                 self.events.append(dg.AssetMaterialization(asset.key, metadata=metadata))
                 seen.materialized = at
         return seen
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the tables that are left wait for the next tick. One's long history keeps none waiting."""
+        return len(self.events) - self.closed >= ENOUGH_EVENTS
 
     def checks(
         self,
@@ -134,7 +149,7 @@ class Report:
         self, spec: TableSpec, asset: dg.AssetSpec, partitions: Partitions, status: TableStatus, turn: int
     ) -> int:
         """Reports the partitions with an outcome after `turn`, in order; returns the last turn reported."""
-        room = MOST_EVENTS - len(self.events)
+        room = MOST_PARTITIONS - self.closed
         if status.outcomes <= turn or room <= 0 or time.monotonic() > self.deadline:
             return turn
         found = sorted((p for p in self.completed(spec) if p.turn > turn), key=lambda p: p.turn)[:room]
@@ -145,6 +160,7 @@ class Report:
             return turn
         labels = [p.label for p in shown]
         rows = self.count_rows(spec, LabelRange(min(labels), max(labels))) if shown else {}
+        self.closed += len(shown)
         for partition in shown:
             metadata: dict[str, Any] = {
                 "dagster/partition_row_count": rows.get(partition.label, 0),
@@ -200,8 +216,8 @@ def streams_sensor(
                 found = client.status()
                 report.outdated = growth is not None and growth.look_where_due(found)
                 known = [status for status in found if status.table in tables]
-                for status in sorted(known, key=lambda s: cursor.get(s.table, Seen()).looked):
-                    if len(report.events) >= ENOUGH_EVENTS:
+                for status in sorted(known, key=lambda s: cursor.get(s.table, Seen()).waited):
+                    if report.is_enough:
                         break
                     spec, asset = tables[status.table]
                     seen = report.table(spec, asset, status, cursor.get(status.table, Seen()))

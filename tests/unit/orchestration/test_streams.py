@@ -17,7 +17,7 @@ from headrace.orchestration.build import build_definitions
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.lineage import asset_key
 from headrace.orchestration.partitions import partitions_of
-from headrace.orchestration.streams import MOST_EVENTS, Report, Seen
+from headrace.orchestration.streams import ENOUGH_EVENTS, MOST_PARTITIONS, Report, Seen
 from headrace.results import CheckEvaluation, CompletePartition, ParityResult, TableStatus
 from headrace.settings import Settings
 from headrace.spec import TableSpec, load_project
@@ -251,11 +251,11 @@ def test_a_table_that_does_not_run_is_only_observed(spec: TableSpec, state: str)
 
 
 def test_a_long_history_is_reported_in_parts(spec: TableSpec) -> None:
-    days = [NOW + timedelta(hours=h) for h in range(MOST_EVENTS + 100)]
+    days = [NOW + timedelta(hours=h) for h in range(MOST_PARTITIONS + 100)]
     known = complete(*(f"{day:%Y%m%d%H}" for day in days))
     told = status(outcomes=len(known))
     first = Tick(spec, told, Seen(), {}, completed=known)
-    assert len(first.events) == MOST_EVENTS
+    assert len(first.materialized) == MOST_PARTITIONS
     second = Tick(spec, told, first.seen, {}, NOW + timedelta(seconds=30), known)
     assert [*first.materialized, *second.materialized] == [p.label for p in known]
 
@@ -263,9 +263,11 @@ def test_a_long_history_is_reported_in_parts(spec: TableSpec) -> None:
 def test_what_was_proven_does_not_wait_for_a_long_history_of_partitions() -> None:
     seen, report = Seen(), Report(NOW, lambda *_: {}, lambda _: [])
     asset = dg.AssetSpec(asset_key(TableName("dws", "user_hour")))
-    report.events += [dg.AssetMaterialization(["dws", "other"])] * MOST_EVENTS
+    report.events += [dg.AssetMaterialization(["dws", "other"])] * MOST_PARTITIONS
+    report.closed = MOST_PARTITIONS
+    assert not report.is_enough
     report.checks(asset, NAMES, status(), [proof(equal=True)], seen)
-    assert {e.check_name for e in report.events[MOST_EVENTS:]} == {"runs", "parity"}
+    assert {e.check_name for e in report.events[MOST_PARTITIONS:]} == {"runs", "parity"}
 
 
 def sensor_of(defs: dg.Definitions) -> dg.SensorDefinition:
@@ -329,6 +331,30 @@ def test_of_very_many_tables_each_has_its_turn(tmp_path: Path, monkeypatch: pyte
     seen = [{e.asset_key.to_user_string() for e in tick.asset_events} for tick in (first, second)]
     assert seen == [{"dws/user_hour"}, {"dws/user_total"}]
     assert evaluate(defs, second.cursor).asset_events == []
+
+
+def test_no_table_waits_for_another_ones_long_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, project = FakeGateway(), write_project(tmp_path)
+    connect(monkeypatch, project, gateway)
+    labels = [f"{NOW + timedelta(hours=h):%Y%m%d%H}" for h in range(ENOUGH_EVENTS + 1)]
+    gateway.status = [
+        status(outcomes=len(labels)).model_dump(mode="json"),
+        status(table="dws.user_total", mode="FULL").model_dump(mode="json"),
+    ]
+    gateway.results["SHOW PARTITIONS dws.user_hour"] = [p.model_dump(mode="json") for p in complete(*labels)]
+    gateway.results["SHOW CHECKS"] = []
+    gateway.tables["SELECT logdate AS label"] = counts({})
+    tick = evaluate(build_definitions(project))
+    assert [e.partition for e in tick.asset_events if e.partition] == labels
+    assert "dws/user_total" in {e.asset_key.to_user_string() for e in tick.asset_events}
+
+
+def test_of_two_long_histories_each_has_its_turn() -> None:
+    """Whoever had room for its partitions in a tick has it last in the next."""
+    had, had_none = Seen(looked=5, closed=5), Seen(looked=5, closed=3)
+    assert sorted([had, had_none, Seen(looked=4, closed=9)], key=lambda s: s.waited)[1:] == [had_none, had]
 
 
 def test_where_no_server_answers_every_table_is_red_until_it_does(
