@@ -122,7 +122,13 @@ class Settings(BaseSettings):
     )
 
     warehouse_url: str | None = Field(
-        default=None, description="`s3://bucket/folder` for the tables; None: a folder in `data`"
+        default=None,
+        description="`s3://bucket/folder` for the tables, or `file:///folder` that several machines share; "
+        "None: a folder in `data`",
+    )
+    standby: bool = Field(
+        default=False,
+        description="the server waits for the one that has the warehouse's lease, and takes over from it",
     )
     s3_endpoint: str | None = Field(
         default=None, description="address of an object store other than Amazon's, `http://host:port`"
@@ -183,7 +189,7 @@ class Settings(BaseSettings):
     spark_conf: str = Field(
         default="", description="more of Spark's configuration: `spark.executor.memory=4g; …`"
     )
-    driver_memory: Memory = "1900m"
+    driver_memory: Memory = "1700m"
     snapshot_memory: Memory = Field(
         default="512m", description="rows of snapshots that the warehouse server keeps at hand"
     )
@@ -293,8 +299,9 @@ class Settings(BaseSettings):
         if value is None:
             return None
         url = urlsplit(value)
-        if url.scheme not in ("s3", "s3a") or not url.netloc or not url.path.strip("/"):
-            raise ValueError("must read s3://bucket/folder")
+        bucket, folder = url.scheme in ("s3", "s3a") and url.netloc, url.path.strip("/")
+        if not folder or not (bucket or (url.scheme == "file" and not url.netloc)):
+            raise ValueError("must read s3://bucket/folder, or file:///folder")
         if "//" in url.path or re.search(r"[`\s?#%]", value):
             raise ValueError("must be of plain characters, with single slashes between them")
         return value
@@ -407,6 +414,8 @@ class Settings(BaseSettings):
         """Where the tables are."""
         if self.warehouse_url is None:
             return self.data / "warehouse"
+        if self.warehouse_url.startswith("file:"):
+            return Path(urlsplit(self.warehouse_url).path)
         return ObjectPath.parse(self.warehouse_url, self.object_store)
 
     @property

@@ -17,6 +17,7 @@ from headrace.errors import TerminalError
 from headrace.services.scratch import scratch_settings
 from headrace.settings import Settings
 from headrace.storage.object_path import ObjectPath
+from headrace.storage.permit import Permit
 from headrace.store.lease import lease_of
 
 pytestmark = pytest.mark.long
@@ -136,4 +137,4 @@ def test_of_several_commits_of_spark_to_one_version_one_is_made(store: ObjectSer
 
 def test_a_second_server_is_refused(remote: Shop) -> None:
     with pytest.raises(TerminalError, match=f"process {remote.pid} of .*headrace down"):
-        lease_of(remote.settings.warehouse).acquire()
+        lease_of(remote.settings.warehouse, Permit()).acquire()

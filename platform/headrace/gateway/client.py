@@ -170,12 +170,19 @@ class GatewayClient:
         )
 
     def health(self) -> dict[str, Any]:
-        """`{"state": "starting" | "ready" | "failed" | "stopping", "error": …}`; needs no token."""
+        """`{"state": …, "error": …}`, as `Service.health` tells; needs no token."""
         try:
             answer: dict[str, Any] = self._http.get("/health").json()
         except (httpx.TransportError, ValueError) as e:
             raise self._unreachable(e) from e
         return answer
+
+    def serving_instead(self) -> str | None:
+        """Who serves the warehouse, where this server only stands by for it; None also where none answers."""
+        with suppress(HeadraceError):
+            serving: str | None = self.health().get("serving")
+            return serving
+        return None
 
     def _poll(self, id: str, wait: float) -> Statement:
         return Statement.model_validate(self._json("GET", f"/statements/{id}", params={"wait": wait}))

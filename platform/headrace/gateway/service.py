@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-State = Literal["starting", "ready", "failed", "stopping"]
+State = Literal["starting", "standby", "ready", "failed", "stopping"]
 
 
 class Forbidden(TerminalError):
@@ -39,7 +39,10 @@ class ManagedWarehouse(WarehouseApi, Protocol):
 
     @property
     def project(self) -> Project: ...
+    @property
+    def stands_by_for(self) -> str | None: ...
     def start(self) -> None: ...
+    def give_up(self) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -77,6 +80,8 @@ class Service:
     def close(self) -> None:
         """Cancel the statements and stop the warehouse, after its start where that is under way."""
         self.drain()
+        if self._built is not None:
+            self._built.give_up()
         if self._starter.ident is not None:
             self._starter.join()
         self.jobs.close()
@@ -84,9 +89,16 @@ class Service:
             self._built.stop()
 
     def health(self) -> dict[str, str | None]:
-        """`state` and, where it failed, `error`."""
+        """`state` and, where it failed, `error`; of a standby `serving`, the one that it waits for."""
         with self._lock:
-            return {"state": self._state, "error": self._error}
+            state, error, serving = self._state, self._error, self._serving
+        if state == "starting" and serving is not None:
+            return {"state": "standby", "error": None, "serving": serving}
+        return {"state": state, "error": error}
+
+    @property
+    def _serving(self) -> str | None:
+        return self._built.stands_by_for if self._built is not None else None
 
     def submit(self, sql: str, *, reading: bool = False) -> Statement:
         """Check a statement and queue it. Raises what is wrong with it.
@@ -128,11 +140,13 @@ class Service:
 
     def _ready(self) -> ManagedWarehouse:
         with self._lock:
-            state, error, built = self._state, self._error, self._built
+            state, error, built, serving = self._state, self._error, self._built, self._serving
         if state == "ready" and built is not None:
             return built
         if state == "failed":
             raise TerminalError(f"the warehouse could not start: {error}")
+        if state == "starting" and serving is not None:
+            raise TransientError(f"this warehouse server stands by for {serving}. Next: ask that one")
         raise TransientError(f"the warehouse server is {state}: `headrace status` shows when it is ready")
 
     def _start(self) -> None:

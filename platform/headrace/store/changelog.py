@@ -104,13 +104,13 @@ class Changelog(Closable):
         Args:
             tombstones: key columns and `_seq` of deletes whose rows were never held (stg only).
         """
-        self.check_open()
         rows = self.logged(changes, commit, origin)
         if tombstones is not None and tombstones.num_rows:
             rows = pa.concat_tables([rows, self.logged(self._buried(tombstones), commit, TOMBSTONE)])
         properties = CommitProperties(custom_metadata={"userMetadata": commit.encode()}, max_commit_retries=0)
         for attempt in range(ATTEMPTS):
             table, before = self._delta(), self._seen
+            self.check_open()  # with the version in hand after which this commit comes, or fails
             try:
                 write_deltalake(
                     table,

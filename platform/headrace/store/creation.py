@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 
 from headrace.spec.sql.literals import quoted
 from headrace.storage.location import Location, delta_table, spark_path, storage_options
+from headrace.storage.permit import PERMIT
 from headrace.store.delta.retained import Retained
 from headrace.store.record.commits import Commit, latest, log_versions
 from headrace.store.schema import VERSION, TableSchema, arrow_schema
@@ -69,6 +70,7 @@ def tell_watermark(store: StoredTable, watermark_ms: int) -> None:
 def _tell(store: StoredTable, name: str, value: str) -> None:
     """The commit repeats the newest record: it changes no row."""
     table, found = delta_table(store.snapshot.path), latest(store.snapshot.path)
+    PERMIT.check()
     if found is None or table.metadata().configuration.get(name) == value:
         return
     table.alter.set_table_properties(
@@ -190,6 +192,7 @@ def _create(
     *,
     mode: str = "error",
 ) -> None:
+    PERMIT.check()
     DeltaTable.create(
         str(path),
         schema=Schema.from_arrow(arrow_schema(columns)),

@@ -159,6 +159,7 @@ class Snapshot(Closable):
         Returns:
             Number of files merged.
         """
+        self.check_open()
         table = delta_table(self.path)
         column = self.schema.partition
         actions = pa.table(table.get_add_actions(flatten=True))

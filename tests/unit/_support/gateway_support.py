@@ -127,12 +127,17 @@ class FakeWarehouse:
     on_select: Callable[[str], pa.Table] | None = None
     on_start: Callable[[], None] = lambda: None
     stopped: bool = False
+    stands_by_for: str | None = None
+    gave_up: threading.Event = field(default_factory=threading.Event)
     state: State = "RUNNING"
     head: int = 7
     project: Project = field(init=False)
 
     def start(self) -> None:
         self.on_start()
+
+    def give_up(self) -> None:
+        self.gave_up.set()
 
     def stop(self) -> None:
         self.stopped = True

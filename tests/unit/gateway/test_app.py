@@ -316,6 +316,21 @@ def test_while_it_starts_it_takes_no_statements(tmp_path: Path) -> None:
     assert warehouse.stopped
 
 
+def test_a_standby_names_who_serves_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    warehouse = FakeWarehouse(stands_by_for="process 7 of elsewhere")
+    warehouse.on_start = lambda: warehouse.gave_up.wait(PATIENCE) and None
+    with (
+        serve(tmp_path, warehouse=warehouse, until_started=False) as gateway,
+        GatewayClient(gateway.settings) as client,
+    ):
+        wait_until(lambda: client.health()["state"] == "standby")
+        assert client.serving_instead() == "process 7 of elsewhere"
+        for act in (client.status, lambda: client.submit("VERIFY")):
+            with pytest.raises(NotReachable, match="stands by for process 7 of elsewhere"):
+                act()
+    assert warehouse.gave_up.is_set() and warehouse.stopped
+
+
 def test_a_warehouse_that_cannot_start_says_why(tmp_path: Path) -> None:
     def refuse() -> None:
         raise TransientError("another server holds the lease (pid 7)")

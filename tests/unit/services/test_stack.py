@@ -378,6 +378,7 @@ def test_spark_s_launcher_gets_a_java_without_the_module_it_may_lack(tmp_path: P
         (503, {"state": "failed", "error": "the lease is held"}, health.Failed),
         (503, {"state": "starting"}, health.Unhealthy),
         (200, {"state": "ready"}, None),
+        (503, {"state": "standby", "serving": "process 7 of elsewhere"}, None),
     ],
 )
 def test_a_warehouse_that_says_it_failed_is_not_waited_for(

@@ -27,14 +27,15 @@ def status(project: Project = None, as_json: Json = False) -> None:
     """Show services and tables.
 
     Of each table: mode, state, strategy, declared and measured freshness, rows, version, lag, last error.
-    Ends with 1 where a service or table is not well, with 3 where the warehouse server does not answer.
+    Ends with 1 where a service or table is not well, with 3 where the warehouse server does not answer. Of a
+    standby: whom it stands by for.
     """
     seen = _look(load_settings(project), jvm=as_json)
     if as_json:
         print_json(seen.as_dict())
     else:
         _show(seen)
-    if seen.tables is None:
+    if seen.tables is None and seen.serving is None:
         raise typer.Exit(UNREACHABLE)
     if not seen.well:
         raise typer.Exit(FAILED)
@@ -42,13 +43,15 @@ def status(project: Project = None, as_json: Json = False) -> None:
 
 @dataclass(frozen=True)
 class _Overview:
-    """`tables` is None where the warehouse server does not answer; `error` says why."""
+    """`tables` is None where the warehouse server does not answer; `error` says why. `serving`: who has the
+    warehouse's lease, where this server stands by."""
 
     project: str
     services: list[ServiceStatus]
     tables: list[TableStatus] | None
     error: str | None
     jvm: JvmStatus | None
+    serving: str | None
 
     @property
     def well(self) -> bool:
@@ -62,6 +65,7 @@ class _Overview:
             "services": [service.model_dump() for service in self.services],
             "tables": self.tables and [table.model_dump() for table in self.tables],
             "error": self.error,
+            "serving": self.serving,
             "jvm": self.jvm and self.jvm.model_dump(),
         }
 
@@ -76,13 +80,13 @@ def _look(settings: Settings, *, jvm: bool) -> _Overview:
 
     with ThreadPoolExecutor(max_workers=1) as pool, GatewayClient(settings, timeout=TIMEOUT) as client:
         found = pool.submit(services, client, settings)
-        tables, error, spent = None, None, None
+        tables, error, spent, serving = None, None, None, None
         try:
             tables = client.status()
             spent = client.jvm() if jvm else None
         except HeadraceError as e:
-            error = str(e)
-        return _Overview(str(settings.project), found.result(), tables, error, spent)
+            error, serving = str(e), client.serving_instead()
+        return _Overview(str(settings.project), found.result(), tables, error, spent, serving)
 
 
 def _show(seen: _Overview) -> None:
@@ -102,6 +106,9 @@ def _show(seen: _Overview) -> None:
         ],
     )
     print()
+    if seen.serving is not None:
+        print(f"stands by: {seen.serving} serves the warehouse")
+        return
     if seen.tables is None:
         note(f"no tables: {seen.error}")
         return

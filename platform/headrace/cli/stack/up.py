@@ -33,12 +33,24 @@ def up(project: Project = None) -> None:
     stack.up(on_progress=show_service)
     if problem is not None:
         raise problem  # the rest is up: what is stored can be read while the source is being mended
-    if (waits_for := _tables_started(settings)) is not None:
+    if (serving := _serving_instead(settings)) is not None:
+        note(f"this server stands by: {serving} serves the warehouse until it ends")
+    elif (waits_for := _tables_started(settings)) is not None:
         note(f"the tables have not started yet: {waits_for}; `headrace status` shows when they have")
     note(f"up: `headrace status` shows the tables, Dagster is at {settings.dagster_url}")
     if settings.spark_connect:
         address = f"sc://localhost:{settings.spark_connect_port}/;token=…"
         note(f"Spark Connect is at {address}, its token in {settings.spark_connect_token}")
+
+
+def _serving_instead(settings: Settings) -> str | None:
+    """Whom a standby stands by for."""
+    from headrace.gateway.client import GatewayClient
+
+    if not settings.standby:
+        return None
+    with GatewayClient(settings) as client:
+        return client.serving_instead()
 
 
 def _tables_started(settings: Settings) -> str | None:

@@ -15,6 +15,8 @@ from headrace.engine.spark.jvm import forget_ended
 from headrace.engine.spark.plain_arguments import send_plain_arguments
 from headrace.java import find_java, launcher_home
 from headrace.settings import Settings
+from headrace.storage.object_path import ObjectPath
+from headrace.storage.permit import PERMIT
 from headrace.store.frames import LOCAL_BYTES
 from headrace.tokens import ensure_token
 
@@ -93,7 +95,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the default is whatever `python3` is
     jars = sorted(settings.jars("spark").glob("*.jar"))
-    clients = sorted(settings.jars("s3").glob("*.jar")) if settings.warehouse_url is not None else []
+    clients = sorted(settings.jars("s3").glob("*.jar")) if isinstance(settings.warehouse, ObjectPath) else []
     more = aot_cache.options(settings) if java_options is None else java_options
     conf = {
         "spark.jars": ",".join(map(str, [*jars, *clients])),
@@ -123,7 +125,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         # 64m fills the heap with empty ones until the next full collection.
         "spark.buffer.pageSize": "2m",
         **cluster.addresses(settings),
-        **_object_store(settings),
+        **_tables(settings),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.localRelationThreshold": f"{LOCAL_BYTES}b",
         # Spark 4.2 pushes a correlated subquery of a SELECT list through a UNION with columns of the other
@@ -159,17 +161,17 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         builder = builder.config(key, value)
     with _environment(**environment):
         session = launched(builder)
-    if settings.warehouse_url is not None:
-        log_store.provide(session, settings.state)
+    log_store.provide(session, settings.state)
     send_plain_arguments(session)
     return session
 
 
-def _object_store(settings: Settings) -> dict[str, str]:
+def _tables(settings: Settings) -> dict[str, str]:
     """How Spark reaches the tables, and commits."""
-    if settings.warehouse_url is None:
-        return {}
-    return {**settings.object_store.for_spark(), **log_store.CONF}
+    permit = settings.state / "permit"
+    PERMIT.share(permit)
+    reached = settings.object_store.for_spark() if isinstance(settings.warehouse, ObjectPath) else {}
+    return {**reached, **log_store.conf(permit)}
 
 
 def launched(builder: SparkSession.Builder) -> SparkSession:

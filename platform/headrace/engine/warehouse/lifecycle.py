@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from typing import TYPE_CHECKING
@@ -22,10 +23,14 @@ from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
 from headrace.storage import conditional_puts
 from headrace.storage.object_path import ObjectPath
-from headrace.store.lease import lease_of
+from headrace.storage.permit import PERMIT
+from headrace.store.fence import fence
+from headrace.store.lease import Holder, lease_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 
 class Lifecycle:
@@ -34,6 +39,7 @@ class Lifecycle:
         deployment: the definitions that run.
         dead_letters: messages that could not be applied; there before the engine is.
         waiting_for: why there is no engine yet.
+        stands_by_for: who holds the lease, while this one waits for it.
     """
 
     def __init__(self, project: Project, settings: Settings, catalog: Catalog) -> None:
@@ -42,7 +48,8 @@ class Lifecycle:
         self.waiting_for = "the source"
         self._settings = settings
         self._catalog = catalog
-        self._lease = lease_of(settings.warehouse)
+        self.stands_by_for: Holder | None = None
+        self._lease = lease_of(settings.warehouse, PERMIT)
         self._stopping = threading.Event()
         self._bring_up = threading.Thread(target=self._try_to_bring_up, name="bring-up", daemon=True)
         self._run_id = uuid.uuid4().hex[:12]
@@ -55,20 +62,37 @@ class Lifecycle:
     def start(self) -> None:
         """Take the lease and start Spark; the tables follow as soon as their source is there.
 
+        A standby starts Spark first: once the lease is its own, only the tables are missing. It returns
+        without the lease where it is stopped meanwhile.
+
         Raises:
             TerminalError: another process holds the lease; or the store of the tables cannot be written, or
                 would lose commits.
         """
         if isinstance(self._settings.warehouse, ObjectPath):
             conditional_puts.require(self._settings.warehouse)
-        self._lease.acquire()
+        if not self._settings.standby:
+            self._lease.acquire()
         self._settings.state.mkdir(parents=True, exist_ok=True)
         self._spark = build_session(self._settings)
         end_with_jvm(self._spark, self._stopping)
+        if self._settings.standby and not self._lease.stand_by(self._stopping, self._stand_by_for):
+            return
+        self.stands_by_for = None
+        if not self._lease.was_let_go:
+            count = fence(self._settings.warehouse, self._lease.epoch)
+            log.info("the server before this one did not end by itself: %d tables are taken over", count)
         self._sessions = Sessions.of(self._spark)
         self._views = Views(self._spark, shown=self._settings.spark_connect)
         self.dead_letters.open()
         self._bring_up.start()
+
+    def give_up(self) -> None:
+        """Stand by no longer; `start` returns."""
+        self._stopping.set()
+
+    def _stand_by_for(self, holder: Holder) -> None:
+        self.stands_by_for = holder
 
     def stop(self) -> None:
         """Stop the flows between two micro-batches, then Spark; free the lease."""

@@ -86,9 +86,19 @@ class Warehouse:
         """Take the lease and start Spark; the tables follow as soon as their source is there.
 
         Raises:
-            TerminalError: another process holds the lease.
+            TerminalError: another process holds the lease, and this one is no standby.
         """
         self._lifecycle.start()
+
+    @property
+    def stands_by_for(self) -> str | None:
+        """Who serves the warehouse, while this one waits to take over."""
+        holder = self._lifecycle.stands_by_for
+        return None if holder is None else str(holder)
+
+    def give_up(self) -> None:
+        """Wait no longer; `start` returns."""
+        self._lifecycle.give_up()
 
     def stop(self) -> None:
         """Stop the flows between two micro-batches, then Spark; free the lease."""

@@ -19,6 +19,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from headrace.errors import TerminalError
 from headrace.storage.location import Location, delta_table, storage_options
+from headrace.storage.permit import PERMIT
 from headrace.store.delta import logs
 
 _PLACE = [
@@ -256,6 +257,7 @@ def _append(
     path.parent.mkdir(parents=True, exist_ok=True)
     properties = CommitProperties(custom_metadata={"userMetadata": json.dumps({"rows": len(rows)})})
     table = pa.Table.from_pylist(rows, schema=schema)
+    PERMIT.check()
     # A table of an older headrace has no bytes.
     write_deltalake(
         str(path),

@@ -20,6 +20,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.transaction import AddAction, RemoveAction
 
 from headrace.storage.location import Location, arrow_place, delta_table, is_delta_table
+from headrace.storage.permit import PERMIT
 from headrace.store.record.commits import Commit
 from headrace.store.schema import VERSION
 
@@ -185,6 +186,7 @@ def _remove(file: LoggedFile, now: int, *, data_change: bool) -> RemoveAction:
 
 def commit_actions(table: DeltaTable, actions: list[AddAction | RemoveAction], record: Commit) -> None:
     """Commit beside whoever appends meanwhile: Delta puts this commit after theirs."""
+    PERMIT.check()
     table.create_write_transaction(
         actions,
         "append",
@@ -196,6 +198,7 @@ def commit_actions(table: DeltaTable, actions: list[AddAction | RemoveAction], r
 
 def vacuum(path: Location, *, hours: int, kept: Sequence[int], record: CommitProperties) -> list[str]:
     """Delete data files that no version newer than `hours`, nor one of the `kept` ones, is made of."""
+    PERMIT.check()
     return delta_table(path).vacuum(
         retention_hours=hours,
         dry_run=False,

@@ -19,6 +19,7 @@ from deltalake import CommitProperties
 from deltalake.transaction import AddAction
 
 from headrace.storage.location import Location, arrow_place, delta_table
+from headrace.storage.permit import PERMIT
 from headrace.store.delta.files import NO_HOOKS
 from headrace.store.record.commits import Commit
 from headrace.store.schema import INSERT, KIND, ORIGIN, STREAM, VERSION, TableSchema, arrow_schema, conform
@@ -68,6 +69,7 @@ def write_part(root: Location, schema: TableSchema, rows: pa.Table, name: str, *
 def commit_parts(path: Location, actions: Sequence[AddAction], commit: Commit) -> None:
     """Add the files to the Delta table in one commit."""
     table = delta_table(path)
+    PERMIT.check()
     table.create_write_transaction(
         list(actions),
         "append",

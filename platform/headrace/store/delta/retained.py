@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Self
 
 from headrace.storage.location import Location, replace_text
+from headrace.storage.permit import PERMIT
 
 FILE = "retained.json"
 
@@ -40,6 +41,7 @@ class Retained:
         return cls(raw["removed"], raw["whole_since"], tuple(raw["kept"]), marks)
 
     def save(self, root: Location) -> None:
+        PERMIT.check()
         replace_text(root / FILE, json.dumps(asdict(self)))
 
     def marked(self, version: int, now: float, *, oldest: float) -> Self:

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from deltalake import write_deltalake
 
 from headrace.storage.location import Location, delta_table, is_delta_table, spark_path, storage_options
+from headrace.storage.permit import PERMIT
 from headrace.store.changelog import Changelog
 from headrace.store.live.key_joins import KeySet, tuples
 from headrace.store.schema import DELETE, KIND, SEQUENCE, VERSION, TableSchema
@@ -90,6 +91,7 @@ class Deletes:
         arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
         kept = pa.Table.from_arrays(arrays, schema=self._schema)
         rows = kept.sort_by([(c, "ascending") for c in self._key])
+        PERMIT.check()
         write_deltalake(str(self.path), rows, mode="append", storage_options=storage_options(self.path))
 
     def frame(self, spark: SparkSession) -> DataFrame:

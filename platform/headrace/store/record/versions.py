@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from headrace.storage.location import Location, append_text, names, replace_text
+from headrace.storage.permit import PERMIT
 from headrace.store.record.commits import Commit, log_versions, read_entry
 
 FILE = "versions.jsonl"
@@ -54,6 +55,7 @@ def note(root: Location, commit: Commit) -> bool:
     at = _committed(root / "changelog", commit)
     if last is not None and (at - last.at).total_seconds() < NOTE_SECONDS:
         return False
+    PERMIT.check()
     append_text(root / _segment(at), _line(Recorded(at, commit)))
     return True
 

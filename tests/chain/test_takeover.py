@@ -1,0 +1,230 @@
+"""Two servers of one warehouse: one serves, the other takes over once that is dead or silent."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+from chain_support import eventually
+from running_shop import Shop, command, copy_project
+
+from headrace.demo.shop import create_shop
+from headrace.gateway.client import GatewayClient
+from headrace.services.scratch import scratch_settings
+from headrace.services.stack import Stack
+from headrace.settings import Settings
+from headrace.sources.stream.broker import Broker
+from headrace.spec import load_project
+from headrace.store.record.commits import history
+
+pytestmark = pytest.mark.long
+
+TABLE = "dws.user_hour"
+TAKEN_OVER_SECONDS = 30.0
+ROUNDS = int(os.environ.get("HEADRACE_TAKEOVERS", "3"))
+"""Kills and pauses; the first two are one of each."""
+
+
+@dataclass
+class Pair:
+    """
+    Args:
+        shops: the same warehouse by either server.
+    """
+
+    shops: tuple[Shop, Shop]
+
+    def serving(self) -> Shop:
+        """The one that serves, once there is one and its tables run."""
+        found: list[Shop] = []
+
+        def serves() -> bool:
+            found[:] = [shop for shop in self.shops if state(shop) == "ready"]
+            return len(found) == 1 and {s.state for s in found[0].client.status()} == {"RUNNING"}
+
+        eventually("one of them serves", serves)
+        return found[0]
+
+    def other(self, shop: Shop) -> Shop:
+        return next(other for other in self.shops if other is not shop)
+
+
+def state(shop: Shop) -> str:
+    try:
+        return str(shop.client.health()["state"])
+    except Exception as error:
+        return str(error)
+
+
+def wait_standby(shop: Shop) -> None:
+    eventually("the other one stands by", lambda: state(shop) == "standby")
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """The first with database, Kafka and Connect; the second, as on another machine, with a server alone."""
+    folder = tmp_path_factory.mktemp("pair")
+    shared: dict[str, Any] = {
+        "warehouse_url": f"file://{folder / 'warehouse'}",
+        "driver_memory": "1g",
+        "standby": True,
+    }
+    with ExitStack() as stack:
+        first = stack.enter_context(project(folder / "first", **shared))
+        services = Stack(first)
+        stack.callback(services.down)
+        services.up(only=["connect"])
+        dsn = first.postgres_dsn()
+        create_shop(dsn, seed=31, orders=300, users=60, products=25, words=100)
+        with psycopg.connect(first.postgres_dsn("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE headrace_catalog")
+        catalog = first.postgres_dsn("headrace_catalog")
+        one = served(first.model_copy(update={"catalog_url": catalog}), stack)
+        one.stack.register_connectors()
+        one.wait_caught_up()
+        broker = Broker.of(first).security
+        second = stack.enter_context(
+            project(
+                folder / "second",
+                **shared,
+                catalog_url=catalog,
+                postgres_url=dsn,
+                connect_url=first.connect_rest,
+                kafka_bootstrap_servers=first.kafka_bootstrap,
+                kafka_security_protocol=broker.protocol,
+                kafka_sasl_mechanism=broker.mechanism,
+                kafka_sasl_username=broker.username,
+                kafka_sasl_password=broker.password,
+            )
+        )
+        two = served(second, stack)
+        yield Pair((one, two))
+
+
+@contextmanager
+def project(folder: Path, **settings: Any) -> Iterator[Settings]:
+    folder.mkdir()
+    copy_project(folder)
+    with scratch_settings(folder, **settings) as scratch:
+        yield scratch
+
+
+def served(settings: Settings, stack: ExitStack) -> Shop:
+    services = Stack(settings)
+    stack.callback(services.down)
+    services.up(only=["warehouse"])
+    client = stack.enter_context(GatewayClient(settings))
+    return Shop(services, client, load_project(settings.project))
+
+
+def whole(pid: int) -> list[psutil.Process]:
+    """A server and its JVM."""
+    server = psutil.Process(pid)
+    return [server, *server.children(recursive=True)]
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    """Its processes stand still, and go on at the end."""
+    processes = whole(pid)
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGCONT)
+
+
+def check(shop: Shop) -> None:
+    shop.check_against_postgres()
+    shop.verify()
+    shop.check_changelogs()
+    for name in shop.project.tables:
+        check_one_writer(shop, str(name))
+
+
+def check_one_writer(shop: Shop, table: str) -> None:
+    """Whoever has written a version after another server's is never written after again."""
+    for part in ("changelog", "snapshot"):
+        runs = [
+            c.run_id for _, c in history(shop.path(table, part)) if c.mode not in ("maintenance", "create")
+        ]
+        taken = [run for at, run in enumerate(runs) if at == 0 or runs[at - 1] != run]
+        assert len(taken) == len(set(taken)), (table, part, taken)
+
+
+def test_the_second_one_stands_by(pair: Pair) -> None:
+    first, second = pair.shops
+    assert state(first) == "ready" and state(second) == "standby"
+    told = command(second, "status").stdout
+    assert f"stands by: process {first.pid} of " in told
+    refused = command(second, "sql", f"SELECT * FROM {TABLE}", code=3)
+    assert f"stands by for process {first.pid} of " in refused.stderr
+
+
+def test_dead_and_silent_servers_are_followed(pair: Pair) -> None:
+    """By itself, within half a minute; nothing is lost, and one that wakes writes nothing more."""
+    seed = random.Random(25)
+    for number in range(ROUNDS):
+        kill = number == 0 if number < 2 else seed.random() < 0.5
+        before = pair.serving()
+        pid, after = before.pid, pair.other(before)
+        assert pid is not None
+        wait_standby(after)
+        with before.load(seed=200 + number) as load:
+            before.wait_advanced(TABLE, by=2)
+            version = before.status()[TABLE].version
+            if kill:
+                os.kill(pid, signal.SIGKILL)
+                seconds = takes_over(pair, after, version)
+            else:
+                with paused(pid):
+                    seconds = takes_over(pair, after, version)
+                before.wait_replaced(pid)
+            print(f"{'killed' if kill else 'paused'}: the other one had a commit after {seconds:.1f} s")
+            assert seconds < TAKEN_OVER_SECONDS
+            serving = pair.serving()
+            serving.wait_advanced(TABLE, by=2)
+            load.raise_if_failed()
+        check(serving)
+
+
+def takes_over(pair: Pair, after: Shop, version: int) -> float:
+    """Seconds until the table has a commit of another server than before.
+
+    Of a killed server the successor on its machine may be the faster one.
+    """
+    began = time.monotonic()
+    place = after.path(TABLE, "changelog")
+    run = next(c.run_id for _, c in history(place) if c.mode == "stream")
+
+    def goes_on() -> bool:
+        newest = next(c for _, c in history(place) if c.mode == "stream")
+        return newest.run_id != run and newest.version > version
+
+    eventually("another one commits", goes_on)
+    return time.monotonic() - began
+
+
+def test_one_that_ends_by_itself_is_followed_at_once(pair: Pair) -> None:
+    before = pair.serving()
+    after = pair.other(before)
+    wait_standby(after)
+    began = time.monotonic()
+    before.stack.supervisor.stop("warehouse")
+    assert pair.serving() is after
+    assert time.monotonic() - began < TAKEN_OVER_SECONDS
+    before.stack.up(only=["warehouse"])
+    assert state(before) == "standby"
+    after.verify(TABLE)
