@@ -78,7 +78,7 @@ def test_a_killed_store_loses_nothing(remote: Shop, store: ObjectServer) -> None
 
 
 def noticed(shop: Shop) -> bool:
-    """The server has ended for want of its lease, or a table says that it cannot commit."""
+    """A table says that it cannot commit."""
     try:
         found = {table: status.last_error for table, status in shop.status().items() if status.last_error}
     except Exception:

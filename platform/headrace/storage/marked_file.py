@@ -48,13 +48,13 @@ class MarkedFile:
         self.folder.mkdir(parents=True, exist_ok=True)
         number = int(mark) + 1 if mark is not None else 1
         draft, place = self.folder / f".{uuid.uuid4().hex}", self.folder / str(number)
-        draft.write_text(text, encoding="utf-8")
         try:
+            draft.write_text(text, encoding="utf-8")
             os.link(draft, place)
         except FileExistsError:
             return None
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
         numbers = self._numbers()
         if numbers[-1] != number:  # its number was given and taken back long ago
             place.unlink()

@@ -3,7 +3,8 @@
 Each renewal replaces exactly the text that the renewal before has left: of two that try, one learns that it
 was not the one. No clock is compared with another machine's: who wants the lease watches the text, and takes
 it where it stays the same for longer than its holder would let it (Gray and Cheriton, "Leases", 1989). A
-holder that cannot renew ends, or, where it stood still, is refused each commit; see `storage.permit`.
+holder that could not renew, or stood still, is refused each commit, see `storage.permit`; where it learns
+that another one has followed, it ends.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from headrace.storage.permit import Permit
 
 log = logging.getLogger(__name__)
 
-RENEW_SECONDS = 3.0
+RENEW_SECONDS = 2.0
 """Between two renewals."""
 
-HOLD_SECONDS = 9.0
-"""Without a renewal for this long a holder commits no more, and ends: somebody may be about to take it."""
+HOLD_SECONDS = 7.0
+"""Without a renewal for this long a holder commits no more until it has renewed it: somebody may be about to
+take it."""
 
-EXPIRE_SECONDS = 15.0
+EXPIRE_SECONDS = 11.0
 """A lease that was not renewed for this long is taken by whoever wants it."""
 
 LEASE_LOST = 4
@@ -198,20 +200,21 @@ class Lease:
         self._held = None
 
     def _renew(self) -> None:
-        renewed = time.monotonic()
+        failed = False
         while not self._stopping.wait(RENEW_SECONDS):
             asked = time.monotonic()
             try:
                 kept = self._renew_once()
-            except Exception as error:
-                if time.monotonic() - renewed > HOLD_SECONDS:
-                    self._lost(f"it could not be renewed for {HOLD_SECONDS:.0f} s: {error}")
-                    return
+            except Exception as error:  # a store that does not answer, a disk that is full
+                if not failed:
+                    log.warning("the lease of %s could not be renewed: %s", self._warehouse, error)
+                failed = True
                 continue
             if not kept:
-                self._lost("another server has taken it")
+                log.critical("another server has taken the lease of %s: this one ends", self._warehouse)
+                self._end(LEASE_LOST)
                 return
-            renewed = asked
+            failed = False
             self._permit.extend(asked + HOLD_SECONDS)
 
     def _renew_once(self) -> bool:
@@ -226,10 +229,6 @@ class Lease:
             mark = there[1]
         self._held, self._mark = following, mark
         return True
-
-    def _lost(self, why: str) -> None:
-        log.critical("the lease of %s is lost, and the server ends: %s", self._warehouse, why)
-        self._end(LEASE_LOST)
 
 
 def lease_of(warehouse: Location, permit: Permit) -> Lease:
