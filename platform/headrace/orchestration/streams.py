@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -225,6 +226,8 @@ def streams_sensor(
                     report.checks(asset, checks[status.table], status, own, seen)
                     cursor[status.table] = seen.model_copy(update={"looked": int(report.now.timestamp())})
         except HeadraceError as error:
+            if (serving := _serving_instead(gateway)) is not None:
+                return dg.SkipReason(f"the warehouse server stands by: {serving} serves the warehouse")
             events = _unknown(error, tables, checks, cursor)
             if not events:
                 return dg.SkipReason(str(error))
@@ -237,6 +240,13 @@ def streams_sensor(
         )
 
     return streams
+
+
+def _serving_instead(gateway: GatewayResource) -> str | None:
+    """Whom the project's server stands by for."""
+    with suppress(HeadraceError), gateway.client() as client:
+        return client.serving_instead()
+    return None
 
 
 def _unknown(

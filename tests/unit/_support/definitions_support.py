@@ -96,12 +96,15 @@ class FakeGateway:
         self.polls: list[dict[str, Any]] = []
         self.error: str | None = None
         self.reachable = True
+        self.serving: str | None = None
         self.on_poll: Callable[[], None] = lambda: None
         self._polled: dict[str, int] = {}
 
     def handle(self, request: httpx.Request) -> httpx.Response:
         if not self.reachable:
             raise httpx.ConnectError("refused")
+        if self.serving is not None:
+            return httpx.Response(503, json={"state": "standby", "serving": self.serving, "error": "stands by"})
         match request.method, request.url.path.strip("/").split("/"):
             case "GET", ["status"]:
                 return httpx.Response(200, json=self.status)

@@ -379,6 +379,14 @@ def test_where_no_server_answers_every_table_is_red_until_it_does(
     )
 
 
+def test_of_a_standby_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, project = FakeGateway(), write_project(tmp_path)
+    connect(monkeypatch, project, gateway)
+    gateway.serving = "process 7 of elsewhere"
+    tick = evaluate(build_definitions(project))
+    assert isinstance(tick, dg.SkipReason) and "process 7 of elsewhere serves" in str(tick.skip_message)
+
+
 def test_older_partitions_than_dagster_knows_load_its_definitions_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
