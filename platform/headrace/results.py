@@ -103,6 +103,21 @@ class JvmStatus(_Result):
     micro_batches: int = Field(description="of all flows")
 
 
+Work = Literal["stream", "schedule", "backfill", "verify", "compaction"]
+"""What a table is worked on for: advanced by its flow or by schedule, run again in batch, compared."""
+
+
+class TableCost(_Result):
+    """One line of `SHOW COSTS`: what one kind of work for a table has taken."""
+
+    table: str = Field(description="empty: what flows do for all of their tables together")
+    work: Work
+    core_seconds: float = Field(description="processor time of the warehouse server and its JVM")
+    seconds: float = Field(description="by the clock")
+    runs: int
+    changes: int = Field(description="rows that it changed")
+
+
 class CompletePartition(_Result):
     """One line of `SHOW PARTITIONS`."""
 

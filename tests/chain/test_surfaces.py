@@ -547,6 +547,29 @@ def test_prometheus_reads_what_the_status_tells(shop: Shop) -> None:
     assert found["headrace_table_changes_total", "dws.user_hour", "inserted"] > 0
     assert 0 < found["headrace_table_freshness_seconds", "dws.user_hour", None] < 60
     assert found["headrace_jvm_micro_batches_total", None, None] > 3
+    assert found["headrace_table_core_seconds_total", "dws.user_hour", None] > 0
+
+
+def test_costs_tell_what_each_kind_of_work_takes(shop: Shop) -> None:
+    def cost(work: str) -> dict[str, Any]:
+        found = json.loads(command(shop, "costs", "dws.user_hour", "--json").stdout)
+        of = [each for each in found if each["work"] == work]
+        return of[0] if of else {"core_seconds": 0.0, "runs": 0, "changes": 0, "seconds": 0.0}
+
+    works = ("stream", "backfill", "verify", "compaction")
+    before = {work: cost(work) for work in works}
+    with shop.load(seed=72):
+        shop.wait_advanced("dws.user_hour", by=3)
+        shop.client.run("ALTER MATERIALIZED TABLE dws.user_hour REFRESH ALL")
+    shop.verify("dws.user_hour")
+    eventually("it is compacted", lambda: cost("compaction")["runs"] > before["compaction"]["runs"])
+    for work in works:
+        after = cost(work)
+        spent = after["core_seconds"] - before[work]["core_seconds"]
+        assert 0 < spent < 2 * (os.cpu_count() or 1) * (after["seconds"] - before[work]["seconds"]), work
+    assert cost("stream")["changes"] > before["stream"]["changes"]
+    table = command(shop, "costs").stdout
+    assert "(all of a flow)" in table and "together" in table
 
 
 def test_a_select_reads_older_versions(shop: Shop) -> None:

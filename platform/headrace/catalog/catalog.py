@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from headrace.catalog.alterations import Alterations
 from headrace.catalog.captured import CapturedTables
 from headrace.catalog.completions import Completions
+from headrace.catalog.costs import Costs
 from headrace.catalog.database import reading, utc_now
 from headrace.catalog.decisions import Decisions
 from headrace.catalog.evaluations import Evaluations
@@ -93,6 +94,7 @@ class Catalog:
         self.completions = Completions(self._engine)
         self.captured = CapturedTables(self._engine)
         self.evaluations = Evaluations(self._engine)
+        self.costs = Costs(self._engine)
 
     @classmethod
     def existing(cls, url: str) -> Self | None:

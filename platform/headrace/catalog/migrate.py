@@ -12,7 +12,7 @@ from headrace.errors import TerminalError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest revision."""
 
 BEFORE_ALEMBIC = "0001"

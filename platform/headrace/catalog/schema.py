@@ -125,6 +125,18 @@ check_evaluation = sa.Table(
     sa.Column("result", sa.Text, nullable=False),  # JSON
 )
 
+cost = sa.Table(
+    "cost",
+    metadata,
+    sa.Column("hour", sa.DateTime, primary_key=True),  # UTC, its beginning
+    sa.Column("table_name", sa.String(127), primary_key=True),  # empty: of all tables of flows together
+    sa.Column("work", sa.String(16), primary_key=True),
+    sa.Column("core_seconds", sa.Float, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("runs", sa.BigInteger, nullable=False),
+    sa.Column("changes", sa.BigInteger, nullable=False),
+)
+
 
 def open_engine(url: sa.URL) -> sa.Engine:
     """An engine for `url`. SQLite gets a write-ahead log and transactions that take the write lock first."""

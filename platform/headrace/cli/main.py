@@ -28,6 +28,7 @@ from headrace.cli.stack.status import status
 from headrace.cli.stack.up import up
 from headrace.cli.table.changes import changes
 from headrace.cli.table.check import check
+from headrace.cli.table.costs import costs
 from headrace.cli.table.dead_letters.drop import dead_letters_drop
 from headrace.cli.table.dead_letters.list import dead_letters_list
 from headrace.cli.table.dead_letters.replay import dead_letters_replay
@@ -100,6 +101,7 @@ for command in (
     suspend,
     resume,
     check,
+    costs,
     test,
     quarantine,
     rewind,

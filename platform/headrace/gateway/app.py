@@ -89,7 +89,7 @@ def create_app(service: Service, *, token: str, read_token: str, overview: Overv
     def metrics() -> Response:
         from headrace.gateway.metrics import CONTENT_TYPE, exposition
 
-        return Response(exposition(service.status(), service.jvm()), media_type=CONTENT_TYPE)
+        return Response(exposition(service.status(), service.jvm(), service.spent()), media_type=CONTENT_TYPE)
 
     def own(request: Request) -> Overview:
         """The overview, for a client that means the same settings."""

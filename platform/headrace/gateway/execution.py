@@ -36,6 +36,7 @@ from headrace.results import (
     RewindResult,
     Start,
     TableAccount,
+    TableCost,
     TableStatus,
     WorkflowStatus,
 )
@@ -64,6 +65,8 @@ class WarehouseApi(Protocol):
     def refresh(self, table: str, labels: LabelRange | None, *, progress: Progress) -> RefreshResult: ...
     def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult: ...
     def workflows(self) -> list[WorkflowStatus]: ...
+    def costs(self, hours: int) -> list[TableCost]: ...
+    def spent(self) -> list[TableCost]: ...
     def cascade(
         self, table: str, labels: LabelRange | None, *, dry_run: bool = False, progress: Progress
     ) -> CascadeResult: ...
@@ -191,6 +194,10 @@ def _show_partitions(warehouse: WarehouseApi, statement: s.ShowPartitions, progr
 
 def _show_workflows(warehouse: WarehouseApi, statement: s.ShowWorkflows, progress: Progress) -> Any:
     return warehouse.workflows()
+
+
+def _show_costs(warehouse: WarehouseApi, statement: s.ShowCosts, progress: Progress) -> Any:
+    return warehouse.costs(statement.hours)
 
 
 def _describe(warehouse: WarehouseApi, statement: s.Describe, progress: Progress) -> Any:
@@ -328,6 +335,7 @@ HANDLERS: Mapping[type[Any], Handler] = {
     s.ShowChecks: Handler("control", _show_checks),
     s.ShowReaders: Handler("control", _show_readers),
     s.ShowWorkflows: Handler("control", _show_workflows),
+    s.ShowCosts: Handler("control", _show_costs),
     s.DropReader: Handler("control", _drop_reader),
     s.Describe: Handler("control", _describe),
     s.Explain: Handler("control", _explain),
@@ -357,7 +365,7 @@ HANDLERS: Mapping[type[Any], Handler] = {
 
 
 _READING = (
-    *(s.Select, s.ShowTables, s.ShowPartitions, s.ShowChecks, s.ShowReaders, s.ShowWorkflows),
+    *(s.Select, s.ShowTables, s.ShowPartitions, s.ShowChecks, s.ShowReaders, s.ShowWorkflows, s.ShowCosts),
     *(s.ShowDeadLetters, s.ShowAccounting, s.Describe, s.Explain),
 )
 

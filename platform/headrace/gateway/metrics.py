@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from headrace.results import JvmStatus, State, TableStatus
+from headrace.results import JvmStatus, State, TableCost, TableStatus
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -41,10 +41,12 @@ _CHANGES = ("inserted", "updated", "deleted")
 _NO_EVENTS = ("since", "began", "miscounted", "events", *_CHANGES)
 
 
-def exposition(tables: Sequence[TableStatus], jvm: JvmStatus | None) -> bytes:
+def exposition(
+    tables: Sequence[TableStatus], jvm: JvmStatus | None, spent: Sequence[TableCost] = ()
+) -> bytes:
     """The text of all metrics, of type `CONTENT_TYPE`."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once(_metrics(tables, jvm)))
+    registry.register(_Once([*_metrics(tables, jvm), _costs(spent)]))
     return generate_latest(registry)
 
 
@@ -124,6 +126,18 @@ def _counters(tables: Sequence[TableStatus]) -> Iterator[Metric]:
             if outcome not in _NO_EVENTS:
                 events.add_metric([table.table, outcome.replace(" ", "_")], count)
     yield from (rows, events)
+
+
+def _costs(spent: Sequence[TableCost]) -> Metric:
+    metric = CounterMetricFamily(
+        "headrace_table_core_seconds",
+        "processor time of the server and its JVM since it started, by what it worked for; empty: for all "
+        "tables of a flow together",
+        labels=["table", "work"],
+    )
+    for cost in spent:
+        metric.add_metric([cost.table, cost.work], cost.core_seconds)
+    return metric
 
 
 def _of_jvm(jvm: JvmStatus) -> Iterator[Metric]:

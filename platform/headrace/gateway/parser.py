@@ -39,6 +39,7 @@ from headrace.gateway.statements import (
     SetImmutable,
     ShowAccounting,
     ShowChecks,
+    ShowCosts,
     ShowDeadLetters,
     ShowPartitions,
     ShowQuarantine,
@@ -114,8 +115,8 @@ class _Parser:
         return branches[word]()
 
     def _show(self) -> ParsedStatement:
-        one = ("PARTITIONS", "QUARANTINE", "ACCOUNTING")
-        match self.cursor.keyword(("MATERIALIZED", "DEAD", "ALL", "READERS", *one, "WORKFLOWS", "CHECKS")):
+        one, words = ("PARTITIONS", "QUARANTINE", "ACCOUNTING"), ("WORKFLOWS", "CHECKS", "COSTS")
+        match self.cursor.keyword(("MATERIALIZED", "DEAD", "ALL", "READERS", *one, *words)):
             case "ACCOUNTING":
                 return ShowAccounting(self._table())
             case "QUARANTINE":
@@ -126,6 +127,8 @@ class _Parser:
                 return ShowChecks(self._table() if self.cursor.peek() else None)
             case "WORKFLOWS":
                 return ShowWorkflows()
+            case "COSTS":
+                return ShowCosts(self._hours())
             case "MATERIALIZED":
                 self.cursor.keywords("TABLES")
                 return ShowTables()
@@ -136,6 +139,14 @@ class _Parser:
                 return ShowDeadLetters(self._table() if self.cursor.peek() else None, settled=True)
         self.cursor.keywords("LETTERS")
         return ShowDeadLetters(self._table() if self.cursor.peek() else None)
+
+    def _hours(self) -> int:
+        """`LAST n HOURS`, a day where it does not follow."""
+        if not self.cursor.accept("LAST"):
+            return 24
+        hours = self.cursor.integer("hours")
+        self.cursor.keywords("HOURS")
+        return hours
 
     def _places(self) -> tuple[tuple[int, int], ...]:
         """`AT 'partition:offset', …`, where it follows."""

@@ -220,6 +220,13 @@ class ShowWorkflows:
 
 
 @dataclass(frozen=True)
+class ShowCosts:
+    """What work for tables has taken, in the present hour and so many before it."""
+
+    hours: int
+
+
+@dataclass(frozen=True)
 class Verify:
     """No `tables` means all of them. `repair`: what differs is computed and compared again."""
 
@@ -299,6 +306,7 @@ ParsedStatement = (
     | Refresh
     | RefreshNew
     | ShowWorkflows
+    | ShowCosts
     | Publish
     | Verify
     | Check

@@ -104,7 +104,9 @@ class FakeGateway:
         if not self.reachable:
             raise httpx.ConnectError("refused")
         if self.serving is not None:
-            return httpx.Response(503, json={"state": "standby", "serving": self.serving, "error": "stands by"})
+            return httpx.Response(
+                503, json={"state": "standby", "serving": self.serving, "error": "stands by"}
+            )
         match request.method, request.url.path.strip("/").split("/"):
             case "GET", ["status"]:
                 return httpx.Response(200, json=self.status)

@@ -47,6 +47,7 @@ from headrace.results import (
     Start,
     State,
     TableAccount,
+    TableCost,
     TableStatus,
     WorkflowStatus,
 )
@@ -207,6 +208,16 @@ class FakeWarehouse:
     def refresh_new(self, table: str, turn: str | None, *, progress: Progress) -> RefreshResult:
         self.calls.append(("refresh_new", table, turn))
         return refresh_result(table)
+
+    def costs(self, hours: int) -> list[TableCost]:
+        self.calls.append(("costs", hours))
+        return [
+            TableCost(table="dws.total", work="stream", core_seconds=2.5, seconds=4.0, runs=10, changes=500),
+            TableCost(table="", work="stream", core_seconds=1.0, seconds=2.0, runs=10, changes=0),
+        ]
+
+    def spent(self) -> list[TableCost]:
+        return self.costs(0)
 
     def workflows(self) -> list[WorkflowStatus]:
         return [

@@ -170,6 +170,8 @@ DAY = LabelRange("2024010100", "2024010123")
         ("CHANGES dwd.orders READER 'a-1.b'", s.Changes("dwd.orders", None, "a-1.b")),
         ("SHOW READERS", s.ShowReaders(None)),
         ("show workflows;", s.ShowWorkflows()),
+        ("SHOW COSTS", s.ShowCosts(24)),
+        ("show costs last 2 hours", s.ShowCosts(2)),
         ("ALTER MATERIALIZED TABLE dws.user_hour REFRESH NEW", s.RefreshNew("dws.user_hour")),
         ("alter materialized table stg.users refresh new turn 'a-1';", s.RefreshNew("stg.users", "a-1")),
         ("show readers dwd.orders;", s.ShowReaders("dwd.orders")),

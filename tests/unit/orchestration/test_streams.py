@@ -384,7 +384,7 @@ def test_of_a_standby_nothing_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     connect(monkeypatch, project, gateway)
     gateway.serving = "process 7 of elsewhere"
     tick = evaluate(build_definitions(project))
-    assert isinstance(tick, dg.SkipReason) and "process 7 of elsewhere serves" in str(tick.skip_message)
+    assert "process 7 of elsewhere serves" in str(tick.skip_message) and not tick.asset_events
 
 
 def test_older_partitions_than_dagster_knows_load_its_definitions_again(

@@ -108,6 +108,27 @@ def _workflows(workflows: list[dict[str, Any]]) -> None:
     )
 
 
+def show_costs(found: list[dict[str, Any]]) -> None:
+    """What work for tables has taken, and all of it together."""
+
+    def line(c: dict[str, Any]) -> tuple[Any, ...]:
+        per_thousand = f"{1000 * c['core_seconds'] / c['changes']:.2f}" if c["changes"] else None
+        cores, seconds = f"{c['core_seconds']:.1f}", f"{c['seconds']:.1f}"
+        return (
+            c["table"] or "(all of a flow)",
+            c["work"],
+            c["runs"],
+            c["changes"],
+            seconds,
+            cores,
+            per_thousand,
+        )
+
+    columns = ("table", "work", "runs", "changes", "seconds", "core-seconds", "for 1,000 changes")
+    total = f"{sum(c['core_seconds'] for c in found):.1f}"
+    print_columns(columns, [*map(line, found), ("together", None, None, None, None, total, None)])
+
+
 def _altered(result: dict[str, Any]) -> None:
     why = f": {result['mode_reason']}" if result["mode_reason"] else ""
     note(f"{result['table']}: freshness {result['freshness']}, mode {result['mode']}{why}")
@@ -168,6 +189,7 @@ SHOWN: Mapping[str, Callable[[Any], None]] = {
     "SetImmutable": _immutable,
     "ShowChecks": _checks,
     "ShowWorkflows": _workflows,
+    "ShowCosts": show_costs,
     "Suspend": _state,
     "Verify": show_parity,
 }

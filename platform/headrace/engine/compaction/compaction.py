@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headrace.engine.spark.meter import METER
 from headrace.engine.table.table import Table
 from headrace.store.live.head import Cold, Head
 from headrace.store.record.commits import Commit
@@ -32,6 +33,11 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
     Returns:
         True where the snapshot moved.
     """
+    with METER.of(table.name, "compaction"):
+        return _compact(spark, table, run_id=run_id)
+
+
+def _compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
     store = table.store
     with store.compacting:
         if store.version <= store.pin.compacted:

@@ -15,6 +15,7 @@ from headrace.engine.flow.trailing import Trailing
 from headrace.engine.ingest.gate import resting_upstreams
 from headrace.engine.refresh.refresh import refresh_table
 from headrace.engine.spark.failpoints import failpoint
+from headrace.engine.spark.meter import METER
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, Registry, StgTable, Table, is_stg
@@ -165,7 +166,9 @@ class FlowTables:
     def _guarded(self, table: T, refresh: Callable[[T], Delta | None]) -> Delta | None:
         begun = time.monotonic()
         try:
-            delta = refresh(table)
+            with METER.of(table.name, "stream") as unit:
+                delta = refresh(table)
+                unit.changes = 0 if delta is None else delta.count
             seconds = time.monotonic() - begun
             if delta is not None:
                 log.debug("%s: %s changes in %.3f s", table.name, delta.count, seconds)

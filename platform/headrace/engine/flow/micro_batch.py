@@ -18,6 +18,7 @@ from headrace.engine.ingest.ingest import PIECE, ingest_events, ingest_range, re
 from headrace.engine.ingest.refused import changed_columns
 from headrace.engine.ingest.source_columns import SourceColumns
 from headrace.engine.ingest.watermark import SourceTime
+from headrace.engine.spark.meter import METER, SHARED
 from headrace.engine.spark.prepared import Queries
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Delta, StgTable, is_stg
@@ -124,6 +125,10 @@ class MicroBatch:
         What is committed has the number of the step among those of the run: one of Spark's micro-batches has
         several, and Spark counts anew after each start of the flow.
         """
+        with METER.of(SHARED, "stream"):
+            self._step(ends, whole=whole)
+
+    def _step(self, ends: Offsets, *, whole: bool) -> None:
         batch_id = self.steps
         begun, read = time.monotonic(), offsets.size(self.read_to, ends)
         self._look_at_columns(ends)

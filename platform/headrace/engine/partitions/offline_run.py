@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.engine.backfill.backfill import backfill
 from headrace.engine.partitions.offline import Run
+from headrace.engine.spark.meter import METER
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, Table
 from headrace.progress import Progress
@@ -23,13 +24,16 @@ def write_run(
     if run.labels is not None:  # without any the cut alone is recorded
         ends = run.labels or {run.through}
         labels = LabelRange(min(ends), max(ends), run.labels)
-    return backfill(
-        sessions,
-        registry,
-        table,
-        labels,
-        frontier=dict(run.cut),
-        complete_through=run.through,
-        run_id=run_id,
-        progress=progress,
-    )
+    with METER.of(table.name, "schedule") as unit:
+        result = backfill(
+            sessions,
+            registry,
+            table,
+            labels,
+            frontier=dict(run.cut),
+            complete_through=run.through,
+            run_id=run_id,
+            progress=progress,
+        )
+        unit.changes = result.inserted + result.updated + result.deleted
+    return result

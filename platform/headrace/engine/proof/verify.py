@@ -23,6 +23,7 @@ from headrace.engine.ingest.source_rows import captured, offsets_after, part_row
 from headrace.engine.proof.parity import compare, verify_batch, verify_topic
 from headrace.engine.proof.repair import Repair
 from headrace.engine.proof.room import Room
+from headrace.engine.spark.meter import METER
 from headrace.engine.spark.persisted import Persisted
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Registry, StgTable, Table, is_stg
@@ -159,7 +160,8 @@ class Proof:
         def one(place: int, table: T) -> ParityResult:
             with room:
                 progress.report(f"comparing {table.name} with {against}", done + place, total)
-                return compare_one(table)
+                with METER.of(table.name, "verify"):
+                    return compare_one(table)
 
         with ThreadPoolExecutor(WIDTH, "proof") as pool:
             # Each with its own copy of the thread's properties: Spark notes there which query runs.
@@ -277,16 +279,20 @@ class Proof:
 
     def refresh(self, table: Table, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:
         """Backfill by the table's SQL or, for stg, from its source. Columns may be other than they were."""
-        if is_stg(table):
-            return self._refresh_from_source(table, labels, progress)
-        return backfill(
-            self.sessions,
-            self.registry,
-            table,
-            labels,
-            run_id=self.run_id,
-            progress=progress,
-        )
+        with METER.of(table.name, "backfill") as unit:
+            if is_stg(table):
+                result = self._refresh_from_source(table, labels, progress)
+            else:
+                result = backfill(
+                    self.sessions,
+                    self.registry,
+                    table,
+                    labels,
+                    run_id=self.run_id,
+                    progress=progress,
+                )
+            unit.changes = result.inserted + result.updated + result.deleted
+        return result
 
     def compare_with_source(self, table: StgTable, where: RowCondition | None = None) -> ParityResult:
         """A stg table, which may rest, against its source at a new position.

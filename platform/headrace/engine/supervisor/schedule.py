@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from headrace.catalog import Catalog
 from headrace.catalog.workflows import RefreshWorkflow
+from headrace.engine.spark.meter import METER
 from headrace.engine.table.offline_bound import lacking
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import Cancelled, TerminalError
@@ -136,7 +137,8 @@ class Refreshes:
             if (why := outdated(table)) is not None:
                 raise TerminalError(why)
             fed = self._fed(name)
-            self._advance(table)
+            with METER.of(table.name, "schedule"):
+                self._advance(table)
         except Exception as error:
             if progress.cancelled:  # stopped work fails in many ways
                 raise Cancelled(f"the refresh of `{name}` was cancelled") from error

@@ -26,6 +26,7 @@ from headrace.engine.proof.verify import Proof
 from headrace.engine.publishing.publishers import Publishers
 from headrace.engine.read.views import Views
 from headrace.engine.snapshot.loads import Loads
+from headrace.engine.spark.meter import METER
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.apply import Apply
@@ -60,6 +61,9 @@ from headrace.ticking import Ticking
 
 WATCH_SECONDS = 0.5
 """Between two looks at stg tables that may go on by themselves."""
+
+COSTS_SECONDS = 60.0
+"""Between two notes of what work has cost."""
 
 CAPTURED_SECONDS = 5.0
 """Between two looks at which tables a source captures."""
@@ -116,6 +120,7 @@ class Engine:
         self.completion.stop()
         self.supervisor.stop()
         self.columns.close()
+        self.note_costs()
 
     def flow(self, name: TableName) -> Flow | None:
         """The flow that advances the table; None where none does."""
@@ -148,7 +153,12 @@ class Engine:
             Ticking("captured", captured.look, CAPTURED_SECONDS, ready=ready),
             Ticking("columns", columns.look, WATCH_SECONDS, ready=ready),
             Ticking("read-anew", anew.look, WATCH_SECONDS, ready=ready),
+            Ticking("costs", self.note_costs, COSTS_SECONDS),
         )
+
+    def note_costs(self) -> None:
+        """Let the catalog know what work has cost since it was told last."""
+        self.catalog.costs.add(cost.told(to) for to, cost in METER.take().items())
 
     def _give_up(self, table: StgTable, why: SnapshotAnew) -> None:
         give_up(table, self.run_id)

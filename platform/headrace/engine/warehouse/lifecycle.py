@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
 from headrace.engine.read.views import Views
-from headrace.engine.spark.jvm import end_with_jvm
+from headrace.engine.spark.jvm import end_with_jvm, process_id
+from headrace.engine.spark.meter import METER
 from headrace.engine.spark.session import build_session
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.statements.deployment import Deployment
@@ -76,6 +77,7 @@ class Lifecycle:
         self._settings.state.mkdir(parents=True, exist_ok=True)
         self._spark = build_session(self._settings)
         end_with_jvm(self._spark, self._stopping)
+        METER.follow(process_id(self._spark))
         if self._settings.standby and not self._lease.stand_by(self._stopping, self._stand_by_for):
             return
         self.stands_by_for = None

@@ -12,6 +12,7 @@ from headrace.engine.proof.accounting import accounting
 from headrace.engine.read import changes, views
 from headrace.engine.spark.job_group import JobGroup
 from headrace.engine.spark.jvm import jvm_status
+from headrace.engine.spark.meter import METER
 from headrace.engine.statements.alter import alter
 from headrace.engine.statements.blue_green import Green
 from headrace.engine.statements.cascade import Cascade
@@ -46,6 +47,7 @@ from headrace.results import (
     ResyncResult,
     RewindResult,
     TableAccount,
+    TableCost,
     TableStatus,
     WorkflowStatus,
     evaluations,
@@ -165,6 +167,15 @@ class Warehouse:
     def workflows(self) -> list[WorkflowStatus]:
         """The refresh workflows of tables that no flow advances."""
         return self._engine().supervisor.refreshes.scheduler.status()
+
+    def costs(self, hours: int) -> list[TableCost]:
+        """What work for tables has taken, in the present hour and so many before it."""
+        self._engine().note_costs()
+        return self._catalog.costs.since(hours)
+
+    def spent(self) -> list[TableCost]:
+        """What work for tables has taken since the server started."""
+        return [cost.told(to) for to, cost in METER.total().items()]
 
     def verify(
         self,
