@@ -185,6 +185,9 @@ class Settings(BaseSettings):
     )
 
     log_level: Literal["DEBUG", "INFO", "WARNING"] = "INFO"
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="lines of the warehouse server's log: for people, or an object each"
+    )
     spark_master: str = "local[*]"
     spark_conf: str = Field(
         default="", description="more of Spark's configuration: `spark.executor.memory=4g; …`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -96,6 +97,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             project(
                 folder / "second",
                 **shared,
+                log_format="json",
                 catalog_url=catalog,
                 postgres_url=dsn,
                 connect_url=first.connect_rest,
@@ -213,6 +215,14 @@ def takes_over(pair: Pair, after: Shop, version: int) -> float:
 
     eventually("another one commits", goes_on)
     return time.monotonic() - began
+
+
+def test_the_log_tells_of_it_as_json(pair: Pair) -> None:
+    log = (pair.shops[1].settings.logs / "warehouse.log").read_text()
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    told = [line for line in lines if "tables are taken over" in line["message"]]
+    assert told and told[0]["logger"] == "headrace.engine.warehouse.lifecycle"
+    assert not [line for line in log.splitlines() if line.startswith("20")]  # none as text
 
 
 def test_one_that_ends_by_itself_is_followed_at_once(pair: Pair) -> None:

@@ -47,11 +47,21 @@ def main(
 
         settings = Settings.load(options.project)
         logging.getLogger("headrace").setLevel(settings.log_level)
+        if settings.log_format == "json":
+            _log_as_json()
         serve(settings, overview(settings) if overview is not None else None)
     except HeadraceError as error:
         log.error("%s", error)
         return 2
     return 0
+
+
+def _log_as_json() -> None:
+    from headrace.engine.spark.meter import METER
+    from headrace.gateway.logs import JsonFormatter
+
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(JsonFormatter(METER.told))
 
 
 def serve(settings: Settings, overview: Overview | None = None) -> None:

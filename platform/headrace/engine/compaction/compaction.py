@@ -33,7 +33,7 @@ def compact(spark: SparkSession, table: Table, *, run_id: str) -> bool:
     Returns:
         True where the snapshot moved.
     """
-    with METER.of(table.name, "compaction"):
+    with METER.of(table.name, "compaction", run_id):
         return _compact(spark, table, run_id=run_id)
 
 

@@ -166,7 +166,7 @@ class FlowTables:
     def _guarded(self, table: T, refresh: Callable[[T], Delta | None]) -> Delta | None:
         begun = time.monotonic()
         try:
-            with METER.of(table.name, "stream") as unit:
+            with METER.of(table.name, "stream", self.run_id) as unit:
                 delta = refresh(table)
                 unit.changes = 0 if delta is None else delta.count
             seconds = time.monotonic() - begun

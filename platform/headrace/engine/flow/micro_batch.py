@@ -125,7 +125,7 @@ class MicroBatch:
         What is committed has the number of the step among those of the run: one of Spark's micro-batches has
         several, and Spark counts anew after each start of the flow.
         """
-        with METER.of(SHARED, "stream"):
+        with METER.of(SHARED, "stream", self.tables.run_id):
             self._step(ends, whole=whole)
 
     def _step(self, ends: Offsets, *, whole: bool) -> None:

@@ -24,7 +24,7 @@ def write_run(
     if run.labels is not None:  # without any the cut alone is recorded
         ends = run.labels or {run.through}
         labels = LabelRange(min(ends), max(ends), run.labels)
-    with METER.of(table.name, "schedule") as unit:
+    with METER.of(table.name, "schedule", run_id) as unit:
         result = backfill(
             sessions,
             registry,

@@ -160,7 +160,7 @@ class Proof:
         def one(place: int, table: T) -> ParityResult:
             with room:
                 progress.report(f"comparing {table.name} with {against}", done + place, total)
-                with METER.of(table.name, "verify"):
+                with METER.of(table.name, "verify", self.run_id):
                     return compare_one(table)
 
         with ThreadPoolExecutor(WIDTH, "proof") as pool:
@@ -279,7 +279,7 @@ class Proof:
 
     def refresh(self, table: Table, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:
         """Backfill by the table's SQL or, for stg, from its source. Columns may be other than they were."""
-        with METER.of(table.name, "backfill") as unit:
+        with METER.of(table.name, "backfill", self.run_id) as unit:
             if is_stg(table):
                 result = self._refresh_from_source(table, labels, progress)
             else:

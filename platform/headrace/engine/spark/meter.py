@@ -66,9 +66,14 @@ class Cost:
 
 @dataclass
 class Unit:
-    """One piece of work; whoever does it says what it changed."""
+    """One piece of work; whoever does it says what it changed.
+
+    Args:
+        run: as its commits have it.
+    """
 
     charged: Charged
+    run: str = ""
     changes: int = 0
 
 
@@ -110,9 +115,9 @@ class Meter:
             self.spent, self._last = spent, spent()
 
     @contextmanager
-    def of(self, table: object, work: Work) -> Iterator[Unit]:
+    def of(self, table: object, work: Work, run: str = "") -> Iterator[Unit]:
         """While the block lasts, this thread works for a table."""
-        unit, thread, begun = Unit(Charged(str(table), work)), threading.get_ident(), time.monotonic()
+        unit, thread, begun = Unit(Charged(str(table), work), run), threading.get_ident(), time.monotonic()
         with self._lock:
             self._settle()
             around = self._active.get(thread)
@@ -141,6 +146,14 @@ class Meter:
         with self._lock:
             self._settle()
             return _sums(self._taken, self._costs)
+
+    def told(self, thread: int) -> dict[str, str]:
+        """What a thread works for now, for the log: `table`, `work` and `run`, as far as there are any."""
+        unit = self._active.get(thread)
+        if unit is None:
+            return {}
+        known = {"table": unit.charged.table, "work": unit.charged.work, "run": unit.run}
+        return {name: value for name, value in known.items() if value}
 
     def _settle(self) -> None:
         """Charge what was spent since the last look to those who worked."""

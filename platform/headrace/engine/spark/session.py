@@ -64,6 +64,7 @@ _BATCH = {
 
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+_AS_JSON = Path(__file__).with_name("log4j2-json.properties")
 
 log = logging.getLogger(__name__)
 
@@ -96,13 +97,16 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the default is whatever `python3` is
     jars = sorted(settings.jars("spark").glob("*.jar"))
     clients = sorted(settings.jars("s3").glob("*.jar")) if isinstance(settings.warehouse, ObjectPath) else []
+    logging_files = f"{_LOGGING},{_AS_JSON}" if settings.log_format == "json" else str(_LOGGING)
     more = aot_cache.options(settings) if java_options is None else java_options
     conf = {
         "spark.jars": ",".join(map(str, [*jars, *clients])),
         # Only what is on the class path from the start comes out of the cache.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, aot_cache.beside_spark(jars))),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join([*_JVM, f'"-Dlog4j2.configurationFile={_LOGGING}"', more]),
+        "spark.driver.extraJavaOptions": " ".join(
+            [*_JVM, f'"-Dlog4j2.configurationFile={",".join(map(str, logging_files))}"', more]
+        ),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalogImplementation": "in-memory",
