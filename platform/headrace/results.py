@@ -118,6 +118,19 @@ class TableCost(_Result):
     changes: int = Field(description="rows that it changed")
 
 
+class SourceState(_Result):
+    """What was last seen of a source and its connector."""
+
+    source: str
+    answers: bool = Field(description="whether its database does")
+    connector: str | None = Field(description="its state; None where Kafka Connect does not answer")
+    slot_lag: int | None = Field(
+        default=None, description="bytes of log that its server keeps for the connector; None without a slot"
+    )
+    alarms: int = 0
+    warnings: int = 0
+
+
 class CompletePartition(_Result):
     """One line of `SHOW PARTITIONS`."""
 

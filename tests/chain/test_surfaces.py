@@ -548,6 +548,9 @@ def test_prometheus_reads_what_the_status_tells(shop: Shop) -> None:
     assert 0 < found["headrace_table_freshness_seconds", "dws.user_hour", None] < 60
     assert found["headrace_jvm_micro_batches_total", None, None] > 3
     assert found["headrace_table_core_seconds_total", "dws.user_hour", None] > 0
+    of_source = {s.name: s.value for f in text_string_to_metric_families(answer.text) for s in f.samples}
+    assert of_source["headrace_source_up"] == of_source["headrace_source_connector_running"] == 1
+    assert of_source["headrace_source_slot_lag_bytes"] >= 0
 
 
 def test_costs_tell_what_each_kind_of_work_takes(shop: Shop) -> None:

@@ -87,9 +87,9 @@ def create_app(service: Service, *, token: str, read_token: str, overview: Overv
 
     @app.get("/metrics", dependencies=guarded)
     def metrics() -> Response:
-        from headrace.gateway.metrics import CONTENT_TYPE, exposition
+        from headrace.gateway.metrics import CONTENT_TYPE
 
-        return Response(exposition(service.status(), service.jvm(), service.spent()), media_type=CONTENT_TYPE)
+        return Response(service.metrics(), media_type=CONTENT_TYPE)
 
     def own(request: Request) -> Overview:
         """The overview, for a client that means the same settings."""

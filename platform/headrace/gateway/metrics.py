@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from headrace.results import JvmStatus, State, TableCost, TableStatus
+from headrace.results import JvmStatus, SourceState, State, TableCost, TableStatus
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -42,11 +42,14 @@ _NO_EVENTS = ("since", "began", "miscounted", "events", *_CHANGES)
 
 
 def exposition(
-    tables: Sequence[TableStatus], jvm: JvmStatus | None, spent: Sequence[TableCost] = ()
+    tables: Sequence[TableStatus],
+    jvm: JvmStatus | None,
+    spent: Sequence[TableCost] = (),
+    sources: Sequence[SourceState] = (),
 ) -> bytes:
     """The text of all metrics, of type `CONTENT_TYPE`."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once([*_metrics(tables, jvm), _costs(spent)]))
+    registry.register(_Once([*_metrics(tables, jvm), _costs(spent), *_of_sources(sources)]))
     return generate_latest(registry)
 
 
@@ -138,6 +141,27 @@ def _costs(spent: Sequence[TableCost]) -> Metric:
     for cost in spent:
         metric.add_metric([cost.table, cost.work], cost.core_seconds)
     return metric
+
+
+def _of_sources(sources: Sequence[SourceState]) -> Iterator[Metric]:
+    up = GaugeMetricFamily("headrace_source_up", "1 where its database answers", labels=["source"])
+    runs = GaugeMetricFamily(
+        "headrace_source_connector_running", "1 where Kafka Connect says so", labels=["source"]
+    )
+    lag = GaugeMetricFamily(
+        "headrace_source_slot_lag_bytes", "log that its server keeps for the connector", labels=["source"]
+    )
+    told = GaugeMetricFamily(
+        "headrace_source_messages", "alarms and warnings about it", labels=["source", "level"]
+    )
+    for source in sources:
+        up.add_metric([source.source], float(source.answers))
+        runs.add_metric([source.source], float(source.connector == "RUNNING"))
+        if source.slot_lag is not None:
+            lag.add_metric([source.source], source.slot_lag)
+        told.add_metric([source.source, "alarm"], source.alarms)
+        told.add_metric([source.source, "warning"], source.warnings)
+    yield from (up, runs, lag, told)
 
 
 def _of_jvm(jvm: JvmStatus) -> Iterator[Metric]:

@@ -14,7 +14,7 @@ from headrace.gateway.parser import parse
 from headrace.gateway.rows import ResultRows
 from headrace.gateway.statements import ParsedStatement
 from headrace.progress import Progress
-from headrace.results import JvmStatus, Statement, TableCost, TableStatus
+from headrace.results import JvmStatus, Statement, TableStatus
 
 if TYPE_CHECKING:
     from headrace.spec import Project
@@ -135,9 +135,12 @@ class Service:
         """What the warehouse's JVM has spent; None before its sources were found."""
         return self._ready().jvm()
 
-    def spent(self) -> list[TableCost]:
-        """What work for tables has taken since the server started."""
-        return self._ready().spent()
+    def metrics(self) -> bytes:
+        """All that Prometheus is told; see `gateway.metrics`."""
+        from headrace.gateway.metrics import exposition
+
+        warehouse = self._ready()
+        return exposition(warehouse.status(), warehouse.jvm(), warehouse.spent(), warehouse.sources())
 
     def _execute(self, parsed: ParsedStatement, progress: Progress) -> Outcome:
         return execute(self._ready(), parsed, progress)

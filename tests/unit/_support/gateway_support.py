@@ -44,6 +44,7 @@ from headrace.results import (
     ResyncResult,
     RewindResult,
     RewoundTable,
+    SourceState,
     Start,
     State,
     TableAccount,
@@ -215,6 +216,9 @@ class FakeWarehouse:
             TableCost(table="dws.total", work="stream", core_seconds=2.5, seconds=4.0, runs=10, changes=500),
             TableCost(table="", work="stream", core_seconds=1.0, seconds=2.0, runs=10, changes=0),
         ]
+
+    def sources(self) -> list[SourceState]:
+        return [SourceState(source="shop", answers=True, connector="RUNNING", slot_lag=4096, warnings=1)]
 
     def spent(self) -> list[TableCost]:
         return self.costs(0)

@@ -13,7 +13,7 @@ from gateway_support import Gateway
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.gateway.metrics import exposition
-from headrace.results import JvmStatus, PublishStatus, TableStatus
+from headrace.results import JvmStatus, PublishStatus, SourceState, TableCost, TableStatus
 
 DASHBOARD = Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "headrace.json"
 
@@ -91,12 +91,31 @@ def test_who_reads_may_ask_for_them(gateway: Gateway) -> None:
     answer = httpx.get(url, headers={"Authorization": "Bearer reader"})
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")
-    assert samples(answer.text)["headrace_table_version", frozenset({("table", "stg.orders")})] == 7
+    told = samples(answer.text)
+    assert told["headrace_table_version", frozenset({("table", "stg.orders")})] == 7
+    work = frozenset({("table", "dws.total"), ("work", "stream")})
+    assert told["headrace_table_core_seconds_total", work] == 2.5
+
+
+def test_of_sources() -> None:
+    gone = SourceState(source="b", answers=False, connector=None, alarms=2)
+    shop = SourceState(source="a", answers=True, connector="RUNNING", slot_lag=4096, warnings=1)
+    told = samples(exposition([], None, [], [shop, gone]).decode())
+
+    def value(name: str, source: str, **labels: str) -> float | None:
+        return told.get((f"headrace_source_{name}", frozenset({"source": source, **labels}.items())))
+
+    assert [value("up", source) for source in "ab"] == [1, 0]
+    assert [value("connector_running", source) for source in "ab"] == [1, 0]
+    assert [value("slot_lag_bytes", source) for source in "ab"] == [4096, None]
+    assert value("messages", "a", level="warning") == 1 and value("messages", "b", level="alarm") == 2
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     """Each expression of each panel names one of ours, and panels do not lie on one another."""
-    told = {name for name, _ in samples(exposition([ORDERS, HOURS], JVM).decode())}
+    cost = TableCost(table="dws.t", work="stream", core_seconds=1, seconds=1, runs=1, changes=1)
+    shop = SourceState(source="shop", answers=True, connector="RUNNING", slot_lag=1)
+    told = {name for name, _ in samples(exposition([ORDERS, HOURS], JVM, [cost], [shop]).decode())}
     dashboard = json.loads(DASHBOARD.read_text())
     places = set()
     for panel in dashboard["panels"]:

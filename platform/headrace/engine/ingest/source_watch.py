@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import HeadraceError
+from headrace.results import SourceState
 from headrace.sources.connect import FAILED, ConnectClient, ConnectorStatus
 from headrace.sources.database import database
-from headrace.sources.health import Alert, Facts, Limits, judge
+from headrace.sources.health import Alert, Facts, Level, Limits, judge
 from headrace.spec.connector import Connector
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class SourceWatch:
     limits: Limits
     clock: Callable[[], float] = time.monotonic
     _found: dict[str, list[Alert]] = field(default_factory=dict)
+    _seen: dict[str, Facts] = field(default_factory=dict)
     _streamed_at: dict[str, float] = field(default_factory=dict)
     _restarts: dict[str, Restart] = field(default_factory=dict)
 
@@ -61,7 +63,8 @@ class SourceWatch:
         connectors = self._connectors(names)
         for source in names:
             facts = database(self.dsn(source)).health(self.connector(source), connectors.get(source))
-            self._found[source] = judge(source, self._since(source, facts), self.limits)
+            self._seen[source] = facts = self._since(source, facts)
+            self._found[source] = judge(source, facts, self.limits)
             if source in connectors and self._due(source, failed=connectors[source].state == FAILED):
                 self._start_again(source)
 
@@ -98,6 +101,21 @@ class SourceWatch:
     def alerts(self, source: str) -> list[Alert]:
         """Alarms first."""
         return self._found.get(source, [])
+
+    def states(self) -> list[SourceState]:
+        """What was seen of each source last, by their names."""
+        return [self._state(source, facts) for source, facts in sorted(self._seen.items())]
+
+    def _state(self, source: str, facts: Facts) -> SourceState:
+        levels = [alert.level for alert in self.alerts(source)]
+        return SourceState(
+            source=source,
+            answers=facts.answers,
+            connector=None if facts.connector is None else facts.connector.state,
+            slot_lag=None if facts.slot is None else facts.slot.behind,
+            alarms=levels.count(Level.ALARM),
+            warnings=levels.count(Level.WARNING),
+        )
 
     def filling(self) -> str | None:
         """The first alarm about a source whose disk fills with log that its connector has not read."""

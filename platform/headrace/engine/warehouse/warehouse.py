@@ -46,6 +46,7 @@ from headrace.results import (
     RefreshResult,
     ResyncResult,
     RewindResult,
+    SourceState,
     TableAccount,
     TableCost,
     TableStatus,
@@ -172,6 +173,10 @@ class Warehouse:
         """What work for tables has taken, in the present hour and so many before it."""
         self._engine().note_costs()
         return self._catalog.costs.since(hours)
+
+    def sources(self) -> list[SourceState]:
+        """What was last seen of the sources and their connectors."""
+        return self._engine().supervisor.sources.states() if self._lifecycle.up else []
 
     def spent(self) -> list[TableCost]:
         """What work for tables has taken since the server started."""

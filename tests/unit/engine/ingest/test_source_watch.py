@@ -9,6 +9,7 @@ import pytest
 
 from headrace.engine.ingest import source_watch
 from headrace.engine.ingest.source_watch import LONGEST_SECONDS, PAUSE_SECONDS, SourceWatch
+from headrace.results import SourceState
 from headrace.sources.connect import ConnectorStatus
 from headrace.sources.health import Facts, Limits
 
@@ -93,3 +94,13 @@ def test_one_that_is_stopped_is_left_alone(connect: Connect) -> None:
         connect.state = state
         pass_time(connect, watch, 100)
     assert connect.restarted == []
+
+
+def test_what_was_seen_is_told(connect: Connect) -> None:
+    watch = watched(connect)
+    assert watch.states() == []
+    watch.look(["shop"])
+    assert watch.states() == [SourceState(source="shop", answers=True, connector="RUNNING")]
+    connect.state = "FAILED"
+    watch.look(["shop"])
+    assert watch.states() == [SourceState(source="shop", answers=True, connector="FAILED", alarms=1)]
