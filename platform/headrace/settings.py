@@ -188,6 +188,9 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(
         default="text", description="lines of the warehouse server's log: for people, or an object each"
     )
+    otlp_endpoint: str | None = Field(
+        default=None, description="who gathers traces, by OpenTelemetry's protocol: `http://host:4318`"
+    )
     spark_master: str = "local[*]"
     spark_conf: str = Field(
         default="", description="more of Spark's configuration: `spark.executor.memory=4g; …`"
@@ -309,7 +312,7 @@ class Settings(BaseSettings):
             raise ValueError("must be of plain characters, with single slashes between them")
         return value
 
-    @field_validator("s3_endpoint")
+    @field_validator("s3_endpoint", "otlp_endpoint")
     @classmethod
     def _names_an_object_store(cls, value: str | None) -> str | None:
         return _web_address(value, "must read http://host:port, or https://host:port")

@@ -19,6 +19,7 @@ import pytest
 from chain_support import eventually
 from running_shop import Shop, command, copy_project
 
+from collector import Collector, collecting
 from headrace.demo.shop import create_shop
 from headrace.gateway.client import GatewayClient
 from headrace.services.scratch import scratch_settings
@@ -40,9 +41,11 @@ class Pair:
     """
     Args:
         shops: the same warehouse by either server.
+        collector: of the second one's traces.
     """
 
     shops: tuple[Shop, Shop]
+    collector: Collector
 
     def serving(self) -> Shop:
         """The one that serves, once there is one and its tables run."""
@@ -80,6 +83,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         "standby": True,
     }
     with ExitStack() as stack:
+        collector = stack.enter_context(collecting())
         first = stack.enter_context(project(folder / "first", **shared))
         services = Stack(first)
         stack.callback(services.down)
@@ -98,6 +102,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
                 folder / "second",
                 **shared,
                 log_format="json",
+                otlp_endpoint=collector.url,
                 catalog_url=catalog,
                 postgres_url=dsn,
                 connect_url=first.connect_rest,
@@ -109,7 +114,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             )
         )
         two = served(second, stack)
-        yield Pair((one, two))
+        yield Pair((one, two), collector)
 
 
 @contextmanager
@@ -223,6 +228,16 @@ def test_the_log_tells_of_it_as_json(pair: Pair) -> None:
     told = [line for line in lines if "tables are taken over" in line["message"]]
     assert told and told[0]["logger"] == "headrace.engine.warehouse.lifecycle"
     assert not [line for line in log.splitlines() if line.startswith("20")]  # none as text
+
+
+def test_micro_batches_are_traced_to_their_tables(pair: Pair) -> None:
+    eventually("a trace has come", lambda: f"refresh {TABLE}" in {s.name for s in pair.collector.spans})
+    refresh = next(span for span in pair.collector.spans if span.name == f"refresh {TABLE}")
+    roots = {span.span_id: span for span in pair.collector.spans if span.name == "micro-batch"}
+    root = roots[refresh.parent_span_id]
+    assert root.start_time_unix_nano < refresh.start_time_unix_nano < root.end_time_unix_nano
+    told = {a.key: a.value for a in refresh.attributes}
+    assert told["headrace.table"].string_value == TABLE and told["headrace.version"].int_value > 0
 
 
 def test_one_that_ends_by_itself_is_followed_at_once(pair: Pair) -> None:

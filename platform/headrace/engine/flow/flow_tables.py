@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from headrace.engine.flow.pace import Pace
+from headrace.engine.flow.traces import TRACES, Refreshed
 from headrace.engine.flow.trailing import Trailing
 from headrace.engine.ingest.gate import resting_upstreams
 from headrace.engine.refresh.refresh import refresh_table
@@ -60,6 +61,7 @@ class FlowTables:
         self.run_id = uuid.uuid4().hex[:12]
         self.limits = registry.limits
         self.pace = Pace(tables, registry)
+        self._refreshed: list[Refreshed] = []
         self._sessions = sessions
         self._registry = registry
         self._on_failure = on_failure
@@ -96,6 +98,11 @@ class FlowTables:
         """Wait for what is under way; nothing follows."""
         self._pool.shutdown(wait=True)
         self._trailing.close()
+
+    def refreshed(self) -> list[Refreshed]:
+        """What micro-batches have changed since it was asked last, where traces are sent."""
+        found, self._refreshed = self._refreshed, []
+        return found
 
     def ingest(self, refresh: Callable[[StgTable], Delta | None]) -> dict[TableName, Delta]:
         """Advance the stg tables. Returns what has changed."""
@@ -140,7 +147,7 @@ class FlowTables:
         if table.name in self.active and self.running:
             with self.lock:
                 cut = resting_upstreams(self._registry, table)
-            self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut))
+            self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut), beside=True)
 
     def _refresh(
         self,
@@ -163,13 +170,21 @@ class FlowTables:
         found = {name: future.result() for name, future in futures.items()}
         return {name: delta for name, delta in found.items() if delta is not None}
 
-    def _guarded(self, table: T, refresh: Callable[[T], Delta | None]) -> Delta | None:
-        begun = time.monotonic()
+    def _guarded(
+        self, table: T, refresh: Callable[[T], Delta | None], *, beside: bool = False
+    ) -> Delta | None:
+        begun, at = time.monotonic(), time.time_ns()
         try:
             with METER.of(table.name, "stream", self.run_id) as unit:
                 delta = refresh(table)
                 unit.changes = 0 if delta is None else delta.count
             seconds = time.monotonic() - begun
+            if delta is not None and TRACES.active:
+                done = Refreshed.of(table, delta, at)
+                if beside:
+                    TRACES.micro_batch(self.flow, self.run_id, -1, at, [done])
+                else:
+                    self._refreshed.append(done)
             if delta is not None:
                 log.debug("%s: %s changes in %.3f s", table.name, delta.count, seconds)
                 if (

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.engine.flow.flow_tables import FlowTables
+from headrace.engine.flow.traces import TRACES
 from headrace.engine.ingest import offsets
 from headrace.engine.ingest.boundary import Boundaries
 from headrace.engine.ingest.cuts import Cuts
@@ -125,8 +126,10 @@ class MicroBatch:
         What is committed has the number of the step among those of the run: one of Spark's micro-batches has
         several, and Spark counts anew after each start of the flow.
         """
+        step, begun = self.steps, time.time_ns()
         with METER.of(SHARED, "stream", self.tables.run_id):
             self._step(ends, whole=whole)
+        TRACES.micro_batch(self.tables.flow, self.tables.run_id, step, begun, self.tables.refreshed())
 
     def _step(self, ends: Offsets, *, whole: bool) -> None:
         batch_id = self.steps

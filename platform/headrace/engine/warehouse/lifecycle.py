@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
+from headrace.engine.flow.traces import TRACES
 from headrace.engine.read.views import Views
 from headrace.engine.spark.jvm import end_with_jvm, process_id
 from headrace.engine.spark.meter import METER
@@ -78,6 +79,8 @@ class Lifecycle:
         self._spark = build_session(self._settings)
         end_with_jvm(self._spark, self._stopping)
         METER.follow(process_id(self._spark))
+        if self._settings.otlp_endpoint is not None:
+            TRACES.start(self._settings.otlp_endpoint, str(self._settings.project))
         if self._settings.standby and not self._lease.stand_by(self._stopping, self._stand_by_for):
             return
         self.stands_by_for = None
@@ -103,6 +106,7 @@ class Lifecycle:
             self._bring_up.join()
         if self._engine is not None:
             self._engine.stop()
+        TRACES.stop()
         if self._topics is not None:
             self._topics.close()
         if self._views is not None:
