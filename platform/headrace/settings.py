@@ -269,6 +269,7 @@ class Settings(BaseSettings):
     @field_validator(
         "postgres_url",
         "catalog_url",
+        "otlp_endpoint",
         "warehouse_url",
         "s3_endpoint",
         "s3_region",
