@@ -6,6 +6,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -175,6 +177,7 @@ def test_the_second_one_stands_by(pair: Pair) -> None:
     assert state(first) == "ready" and state(second) == "standby"
     told = command(second, "status", code=1).stdout  # its Dagster was not started
     assert f"stands by: process {first.pid} of " in told
+    assert healthy(second) and not healthy(second, "--serving") and healthy(first, "--serving")
     refused = command(second, "sql", f"SELECT * FROM {TABLE}", code=3)
     assert f"stands by for process {first.pid} of " in refused.stderr
 
@@ -203,6 +206,18 @@ def test_dead_and_silent_servers_are_followed(pair: Pair) -> None:
             serving.wait_advanced(TABLE, by=2)
             load.raise_if_failed()
         check(serving)
+
+
+def healthy(shop: Shop, *arguments: str) -> bool:
+    """As Kubernetes asks."""
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.services.health", "warehouse", *arguments],
+        env=os.environ | shop.settings.environment(),
+        cwd=shop.settings.project,
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
 
 
 def takes_over(pair: Pair, after: Shop, version: int) -> float:

@@ -1,6 +1,7 @@
 """Whether a service answers, asked the way its clients ask.
 
-`python -m headrace.services.health SERVICE` is the health check of a container.
+`python -m headrace.services.health SERVICE` is the health check of a container; with `--serving` a warehouse
+server that stands by for another one is not healthy.
 """
 
 from __future__ import annotations
@@ -105,6 +106,13 @@ def _http(url: str) -> None:
         raise Unhealthy(f"{url} answers {response.status_code}")
 
 
+def check_serving(settings: Settings) -> None:
+    """Raise Unhealthy where the warehouse server stands by for another one."""
+    answer = httpx.get(f"{settings.gateway_url}/health", timeout=PATIENCE, trust_env=False).json()
+    if answer["state"] == "standby":
+        raise Unhealthy(f"it stands by for {answer['serving']}")
+
+
 def _warehouse(settings: Settings) -> None:
     response = httpx.get(f"{settings.gateway_url}/health", timeout=PATIENCE, trust_env=False)
     answer = response.json()
@@ -164,11 +172,17 @@ CHECKS: dict[ServiceName, Callable[[Settings], None]] = {
 }
 
 
-def main(name: str) -> int:
-    """0 where the service answers."""
+def main(name: str, *, serving: bool = False) -> int:
+    """0 where the service answers.
+
+    Args:
+        serving: and where it serves, rather than standing by.
+    """
     settings = Settings.load(Path(os.environ.get("HEADRACE_PROJECT", ".")))
     try:
         check(settings, next(known for known in CHECKS if known == name))
+        if serving:
+            check_serving(settings)
     except Unhealthy as error:
         print(error, file=sys.stderr)
         return 1
@@ -176,4 +190,4 @@ def main(name: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], serving=sys.argv[2:] == ["--serving"]))
