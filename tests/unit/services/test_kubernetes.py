@@ -82,7 +82,7 @@ def test_the_api_takes_them(tmp_path: Path) -> None:
             python,
             "--require-hashes",
             "-r",
-            FOLDER / "validate.lock",
+            lock,
         ],
     ):
         subprocess.run(command, check=True, env=os.environ)
