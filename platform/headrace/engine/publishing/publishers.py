@@ -14,7 +14,12 @@ from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError, UnknownName
 from headrace.results import PublishStatus
 from headrace.spec.model import TableName
+from headrace.storage.location import Location, replace_text
+from headrace.storage.permit import PERMIT
 from headrace.ticking import Ticking
+
+IDENTITY = "warehouse.id"
+"""By which a published table knows whose it is."""
 
 LOOK_SECONDS = 1.0
 """Between two looks at the declarations."""
@@ -23,12 +28,15 @@ LOOK_SECONDS = 1.0
 class Publishers:
     """
     Args:
+        warehouse: where the tables are.
         state: folder of the services' state.
     """
 
-    def __init__(self, registry: Registry, sessions: Sessions, readers: Readers, state: Path) -> None:
+    def __init__(
+        self, registry: Registry, sessions: Sessions, readers: Readers, warehouse: Location, state: Path
+    ) -> None:
         self._registry, self._sessions, self._readers = registry, sessions, readers
-        self._state = state
+        self._place, self._state = warehouse / IDENTITY, state
         self._running: dict[TableName, Publisher] = {}
         self._looking = threading.Lock()
         self._loop = Ticking("publish", self.look, LOOK_SECONDS)
@@ -105,9 +113,9 @@ class Publishers:
             self._readers.drop(table, READER)
 
     def _warehouse(self) -> str:
-        """Which warehouse this is: made at the first need, and kept."""
-        file = self._state / "warehouse.id"
-        if not file.is_file():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(uuid.uuid4().hex)
-        return file.read_text().strip()
+        """Which warehouse this is: made at the first need, and kept with the tables, whoever serves them."""
+        if not self._place.is_file():
+            before = self._state / IDENTITY  # where versions before this one kept it
+            PERMIT.check()
+            replace_text(self._place, before.read_text() if before.is_file() else uuid.uuid4().hex)
+        return self._place.read_text().strip()

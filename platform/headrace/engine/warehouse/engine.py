@@ -358,6 +358,6 @@ def build(
         columns,
         failures,
         deployment,
-        Publishers(registry, sessions, catalog.readers, settings.state),
+        Publishers(registry, sessions, catalog.readers, settings.warehouse, settings.state),
         run_id,
     )
