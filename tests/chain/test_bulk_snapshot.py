@@ -26,6 +26,7 @@ from headrace.sources.postgres.bulk.record import load_record
 from headrace.sources.postgres.bulk.staging import stage
 from headrace.sources.postgres.position import position
 from headrace.sources.postgres.tables import describe
+from headrace.sources.records import records
 from headrace.sources.stream.broker import Broker
 from headrace.spec import load_project
 from headrace.spec.connector import load_connector
@@ -142,7 +143,7 @@ def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(
                 shop.arm(failpoint)
                 with pytest.raises(HeadraceError, match="headrace up"):
                     shop.stack.register_connectors()
-                unfinished = load_record(shop.settings.state, "shop")
+                unfinished = load_record(records(shop.settings), "shop")
                 assert unfinished is not None and unfinished.state == "LOADING"
                 with psycopg.connect(shop.dsn) as connection:
                     slots = connection.execute("SELECT slot_name FROM pg_replication_slots").fetchall()
@@ -169,7 +170,7 @@ def test_killed_in_the_middle_it_starts_again_and_is_handed_over_exactly(
         assert {event.op for event in events} - {None} <= {"c", "u", "d"}
         config = httpx.get(f"{shop.settings.connect_rest}/connectors/shop/config", trust_env=False).json()
         assert config["snapshot.mode"] == "no_data"
-        done = load_record(shop.settings.state, "shop")
+        done = load_record(records(shop.settings), "shop")
         assert done is not None and done.state == "STREAMING"
 
         shop.stack.register_connectors()  # as `headrace up` does every time

@@ -16,6 +16,7 @@ from headrace.sources.postgres.bulk.choice import Choice, choose, slot_name
 from headrace.sources.postgres.bulk.facts import read_facts
 from headrace.sources.postgres.bulk.record import LoadRecord, load_record
 from headrace.sources.postgres.bulk.slot import slot_exists
+from headrace.sources.records import records
 from headrace.spec import load_project
 
 START_SECONDS, TABLE_SECONDS = 120.0, 1.0
@@ -39,7 +40,7 @@ class FirstLoad:
     report: Callable[[str], None]
 
     def __call__(self, file: ConnectorFile) -> LoadRecord | None:
-        unfinished = load_record(self.settings.state, file.name)
+        unfinished = load_record(records(self.settings), file.name)
         if unfinished is None:
             choice = self.choose(file)
             how = "by a bulk snapshot" if choice.bulk else "by its connector"
@@ -54,7 +55,7 @@ class FirstLoad:
             self.report(f"source `{file.name}` is read by its connector: {found.reason}")
             return None
         self.report(f"loaded {found.rows:,} rows of `{file.name}` in {found.seconds:.1f} s")
-        return load_record(self.settings.state, file.name)
+        return load_record(records(self.settings), file.name)
 
     def choose(self, file: ConnectorFile) -> Choice:
         """By the settings, the connector file and the source's own estimates.

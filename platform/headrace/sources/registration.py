@@ -14,8 +14,10 @@ from headrace.sources.dsn import source_dsn
 from headrace.sources.mysql.history import entering
 from headrace.sources.postgres.access.publication import as_registered, made_here
 from headrace.sources.postgres.bulk.record import LoadRecord, load_record
+from headrace.sources.records import records
 from headrace.sources.stream.broker import Broker
 from headrace.spec.connector import Connector
+from headrace.storage.location import Location
 
 Load = Callable[[ConnectorFile], LoadRecord | None]
 """Bring a source's rows before its connector is registered; None: the connector reads them itself."""
@@ -34,20 +36,20 @@ def register_all(
         load: called for a connector that Connect does not know.
         only: names of those to register; None: all.
     """
-    files = [f for f in _files(settings) if only is None or f.name in only]
+    files, place = [f for f in _files(settings) if only is None or f.name in only], records(settings)
     create_topics(Broker.of(settings), [topic for file in files for topic in file.topics()])
     with ConnectClient(settings.connect_rest) as client:
         client.wait_ready()
         known = client.names()
         for file in files:
-            record = load_record(settings.state, file.name)
+            record = load_record(place, file.name)
             if file.name not in known and (record is None or not record.complete):
                 record = load(file)
             on_progress(f"registering connector `{file.name}`")
             connector = Connector(file.name, file.path, file.config)
             if made_here(file):
                 database(source_dsn(connector, settings.source_environment())).prepare(connector)
-            register(client, _registered(settings, file), record, settings.state)
+            register(client, _registered(settings, file), record, place, settings.connect_password)
             client.wait_running(file.name)
     return [file.name for file in files]
 
@@ -84,9 +86,18 @@ def _files(settings: Settings) -> list[ConnectorFile]:
     return [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
 
 
-def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | None, state: Path) -> None:
+def register(
+    client: ConnectClient,
+    file: ConnectorFile,
+    record: LoadRecord | None,
+    records: Location,
+    password: Path,
+) -> None:
     """Register one connector, after its bulk snapshot where there was one.
 
+    Args:
+        records: where its record is; see `sources.records`.
+        password: file of the embedded worker's.
     Raises:
         TerminalError: it is registered though its bulk snapshot never ended.
     """
@@ -94,13 +105,13 @@ def register(client: ConnectClient, file: ConnectorFile, record: LoadRecord | No
         raise TerminalError(
             f"the bulk snapshot of `{file.name}` did not end, and Connect has a connector of that name. "
             f"Next: DELETE /connectors/{file.name} at {client.url}, as `{CONNECT_USER}` with the password in "
-            f"{state / 'connect.password'} where it is the embedded one, then `headrace up`"
+            f"{password} where it is the embedded one, then `headrace up`"
         )
     if record is not None:
         file = file.streaming()
         if record.state == "LOADED":
             client.hand_over(file, record.lsn)
-            replace(record, state="STREAMING").save(state)
+            replace(record, state="STREAMING").save(records)
     client.put_connector(file)
     found = client.status(file.name).state
     if found == "FAILED":

@@ -8,29 +8,29 @@ record of the place tells them (`sources.origin.Origin.slot`).
 from __future__ import annotations
 
 import json
-from pathlib import Path
+
+from headrace.sources.records import SLOTS
+from headrace.storage.location import Location, replace_text
 
 
-def note_begin(state: Path, source: str, lsn: int) -> None:
+def note_begin(records: Location, source: str, lsn: int) -> None:
     """Note where the stream of a source begins that is made anew.
 
     Args:
-        state: the project's state directory.
+        records: see `sources.records`.
     """
-    path = _path(state, source)
+    path = _path(records, source)
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps({"lsn": lsn}), encoding="utf-8")
-    new.replace(path)
+    replace_text(path, json.dumps({"lsn": lsn}))
 
 
-def begins(state: Path, source: str) -> int:
+def begins(records: Location, source: str) -> int:
     """Where the stream begins that was made anew last; 0 where none ever was."""
     try:
-        return int(json.loads(_path(state, source).read_text(encoding="utf-8"))["lsn"])
+        return int(json.loads(_path(records, source).read_text(encoding="utf-8"))["lsn"])
     except FileNotFoundError:
         return 0
 
 
-def _path(state: Path, source: str) -> Path:
-    return state / "slots" / f"{source}.json"
+def _path(records: Location, source: str) -> Location:
+    return records / SLOTS / f"{source}.json"

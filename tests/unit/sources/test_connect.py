@@ -83,7 +83,7 @@ def test_a_loaded_source_streams_from_its_snapshot(tmp_path: Path) -> None:
     file = replace(FILE, config={**FILE.config, "snapshot.mode": "initial"})
     LoadRecord("shop", "slot", "LOADED", lsn=4711).save(tmp_path)
     with worker.client() as client:
-        register(client, file, load_record(tmp_path, "shop"), tmp_path)
+        register(client, file, load_record(tmp_path, "shop"), tmp_path, tmp_path / "password")
         [position] = worker.offsets
         assert position["partition"] == {"server": "shop"} and position["offset"]["lsn"] == 4711
         assert worker.states == ["RUNNING"]
@@ -92,7 +92,7 @@ def test_a_loaded_source_streams_from_its_snapshot(tmp_path: Path) -> None:
         assert done is not None and done.state == "STREAMING"
         worker.offsets = [{"offset": {"lsn": 5000}}]
         calls = len(worker.calls)
-        register(client, file, done, tmp_path)  # as every `headrace up` does
+        register(client, file, done, tmp_path, tmp_path / "password")  # as every `headrace up` does
         assert worker.calls[calls:] == ["GET /connectors/shop/config", "GET /connectors/shop/status"]
         # killed before it was noted that the connector has its position
         register(client, file, replace(done, state="LOADED"), tmp_path)
@@ -101,7 +101,7 @@ def test_a_loaded_source_streams_from_its_snapshot(tmp_path: Path) -> None:
 
 def test_a_connector_registered_during_an_unfinished_load_is_refused(tmp_path: Path) -> None:
     with Worker().client() as client, pytest.raises(TerminalError, match="did not end"):
-        register(client, FILE, LoadRecord("shop", "slot", "LOADING"), tmp_path)
+        register(client, FILE, LoadRecord("shop", "slot", "LOADING"), tmp_path, tmp_path / "password")
 
 
 def test_registering_again_does_not_disturb_the_connector() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from headrace.engine.table.table import StgTable
 from headrace.errors import HeadraceError
@@ -17,6 +16,7 @@ from headrace.sources.restream import begins, note_begin
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable, TableName
+from headrace.storage.location import Location
 from headrace.store.record.commits import Commit
 
 
@@ -27,14 +27,14 @@ class Origins:
         dsn: connection string of a source by its name.
         connector: its connector, likewise.
         connect_url: Kafka Connect's REST address.
-        state: the project's state directory.
+        records: of the sources; see `sources.records`.
     """
 
     topics: Topics
     dsn: Callable[[str], str]
     connector: Callable[[str], Connector]
     connect_url: str
-    state: Path
+    records: Location
 
     def look(self, tables: Sequence[StgTable]) -> dict[TableName, str]:
         """Tables that something else was put in front of, each with why. The others note what they read."""
@@ -74,7 +74,7 @@ class Origins:
         captured = [t.source.table for t in tables]
         with ConnectClient(self.connect_url) as client:
             database(self.dsn(source)).restream(
-                self.connector(source), captured, client, lambda lsn: note_begin(self.state, source, lsn)
+                self.connector(source), captured, client, lambda lsn: note_begin(self.records, source, lsn)
             )
         return True
 
@@ -87,7 +87,7 @@ class Origins:
         servers = {
             source: self._server(source, [t for t in captured if t.source == source]) for source in sources
         }
-        slots = {source: begins(self.state, source) for source in sources}
+        slots = {source: begins(self.records, source) for source in sources}
         found: list[_Seen] = []
         for table in tables:
             source, topic = table.source.table.source, ids.get(table.topic, "")
@@ -107,7 +107,7 @@ class Origins:
 
     def _server(self, source: str, captured: Sequence[SourceTable]) -> Server | None:
         """None also while a bulk snapshot makes its slot, perhaps once more."""
-        load = load_record(self.state, source)
+        load = load_record(self.records, source)
         if load is not None and not load.complete:
             return None
         return database(self.dsn(source)).server(

@@ -39,6 +39,7 @@ from headrace.sources.postgres.bulk.slot import drop_slot, exported, slot_exists
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 from headrace.spec.model import SourceTable
+from headrace.storage.location import Location
 from headrace.store.delta.parts import remove_uncommitted
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class BulkLoad:
     tables: Sequence[StgTable]
     flows: Sequence[Flow]
     topics: Topics
+    records: Location
     state: Path
     connections: int
     run_id: str
@@ -80,12 +82,12 @@ class BulkLoad:
             NotFirst: so must it here; nothing was begun.
         """
         begun = time.monotonic()
-        known = load_record(self.state, self.connector.name)
+        known = load_record(self.records, self.connector.name)
         if known is not None and known.complete:
             return known
         offsets = self._check(ours=known is not None)
         slot = slot_name(self.connector.config)
-        LoadRecord(self.connector.name, slot, "LOADING").save(self.state)
+        LoadRecord(self.connector.name, slot, "LOADING").save(self.records)
         topics = {t.topic for t in self.tables}
         with ExitStack() as waiting:
             for flow in self.flows:  # derived tables are computed once, from all of the source
@@ -94,7 +96,7 @@ class BulkLoad:
                 point = self._load(slot, offsets, progress)
                 seconds = round(time.monotonic() - begun, 3)
                 done = LoadRecord(self.connector.name, slot, "LOADED", point, self.rows, seconds)
-                done.save(self.state)
+                done.save(self.records)
             except BaseException:
                 self._give_up(slot)
                 raise
@@ -214,7 +216,7 @@ class BulkLoad:
         try:
             drop_slot(self.dsn, slot)
             if not any(t.store.version for t in self.tables):
-                forget(self.state, self.connector.name)
+                forget(self.records, self.connector.name)
         except Exception:
             log.exception("the replication slot `%s` of an unfinished load is left", slot)
 

@@ -20,6 +20,7 @@ from headrace.settings import Settings
 from headrace.sources.dsn import source_dsn
 from headrace.sources.postgres.bulk.columns import Inexact
 from headrace.sources.postgres.bulk.record import load_record
+from headrace.sources.records import records
 from headrace.sources.stream.topics import Topics
 from headrace.spec.connector import Connector
 
@@ -62,6 +63,7 @@ class Loads:
             tables,
             [f for f in self.flows if {t.name for t in f.tables} & {t.name for t in tables}],
             self.topics,
+            records(self.settings),
             self.settings.state,
             self.settings.bulk_snapshot_connections,
             uuid.uuid4().hex[:12],
@@ -74,7 +76,7 @@ class Loads:
             with JobGroup(self.sessions.batch, progress, self.sessions.statements):
                 done = load.run(progress)
         except (Inexact, NotFirst) as error:
-            if load_record(self.settings.state, source) is not None:  # some tables are loaded already
+            if load_record(records(self.settings), source) is not None:  # some tables are loaded already
                 raise TerminalError(f"{error}. Next: correct that, then `headrace up`") from error
             if self.settings.snapshot == "bulk":
                 raise TerminalError(

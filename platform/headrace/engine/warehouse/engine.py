@@ -48,6 +48,7 @@ from headrace.progress import Progress
 from headrace.results import RefreshResult, evaluations
 from headrace.settings import Settings
 from headrace.sources.health import Limits
+from headrace.sources.records import records
 from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.formats import Formats
@@ -290,7 +291,7 @@ def build(
         deployment.dsn,
         deployment.connector,
         settings.connect_rest,
-        settings.state,
+        records(settings),
     )
     columns = SourceColumns(deployment.dsn, deployment.message_key)
     make = flow_maker(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
 
-from headrace.storage.location import replace_text
+from headrace.sources.records import SNAPSHOTS
+from headrace.storage.location import Location, replace_text
 
 State = Literal["LOADING", "LOADED", "STREAMING"]
 
@@ -37,25 +37,28 @@ class LoadRecord:
     def complete(self) -> bool:
         return self.state != "LOADING"
 
-    def save(self, state: Path) -> None:
-        """Write it to the project's state directory."""
-        path = _path(state, self.source)
+    def save(self, records: Location) -> None:
+        """
+        Args:
+            records: see `sources.records`.
+        """
+        path = _path(records, self.source)
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(path, json.dumps(asdict(self)))
 
 
-def load_record(state: Path, source: str) -> LoadRecord | None:
+def load_record(records: Location, source: str) -> LoadRecord | None:
     """The record, None where no bulk snapshot of the source was ever begun (or it was given up)."""
     try:
-        return LoadRecord(**json.loads(_path(state, source).read_text(encoding="utf-8")))
+        return LoadRecord(**json.loads(_path(records, source).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
 
 
-def forget(state: Path, source: str) -> None:
+def forget(records: Location, source: str) -> None:
     """Nothing of the load is left: the connector may read the source."""
-    _path(state, source).unlink(missing_ok=True)
+    _path(records, source).unlink(missing_ok=True)
 
 
-def _path(state: Path, source: str) -> Path:
-    return state / "snapshots" / f"{source}.json"
+def _path(records: Location, source: str) -> Location:
+    return records / SNAPSHOTS / f"{source}.json"
