@@ -95,7 +95,7 @@ def test_a_loaded_source_streams_from_its_snapshot(tmp_path: Path) -> None:
         register(client, file, done, tmp_path, tmp_path / "password")  # as every `headrace up` does
         assert worker.calls[calls:] == ["GET /connectors/shop/config", "GET /connectors/shop/status"]
         # killed before it was noted that the connector has its position
-        register(client, file, replace(done, state="LOADED"), tmp_path)
+        register(client, file, replace(done, state="LOADED"), tmp_path, tmp_path / "password")
         assert worker.offsets == [{"offset": {"lsn": 5000}}] and worker.states == ["RUNNING"]
 
 
