@@ -5,12 +5,16 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import threading
 import time
 from pathlib import Path
 
 from headrace.errors import TransientError
 
 NANOSECONDS = 1_000_000_000
+
+PATIENCE_SECONDS = 3.0
+"""How long a commit waits for the lease to be renewed: a process that wakes may ask before its lease could."""
 
 
 class Permit:
@@ -24,6 +28,7 @@ class Permit:
 
     def __init__(self) -> None:
         self._until = math.inf
+        self._extended = threading.Condition()
         self._shared: ctypes.c_int64 | None = None
 
     def share(self, file: Path) -> None:
@@ -42,12 +47,18 @@ class Permit:
         Args:
             until: seconds of `time.monotonic`; infinite for no end.
         """
-        self._until = until
-        self._tell()
+        with self._extended:
+            self._until = until
+            self._tell()
+            self._extended.notify_all()
 
     def check(self) -> None:
-        """Raises TransientError: its end has come."""
-        if time.monotonic() >= self._until:
+        """Raises TransientError: its end has come, and nobody has put it off."""
+        if time.monotonic() < self._until:
+            return
+        with self._extended:
+            held = self._extended.wait_for(lambda: time.monotonic() < self._until, PATIENCE_SECONDS)
+        if not held:
             raise TransientError(
                 "nothing is written: the warehouse's lease was not renewed in time, and another server may "
                 "have taken it. Next: `headrace status` tells what the server does"

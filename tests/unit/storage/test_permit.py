@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from headrace.errors import TransientError
+from headrace.storage import permit as module
 from headrace.storage.permit import NANOSECONDS, Permit
 
 
@@ -23,7 +25,17 @@ def test_who_has_no_lease_is_alone() -> None:
     Permit().check()
 
 
-def test_its_end_is_told_to_both(tmp_path: Path) -> None:
+def test_a_commit_waits_for_a_lease_that_is_being_renewed() -> None:
+    permit = Permit()
+    permit.extend(0.0)
+    with ThreadPoolExecutor(1) as pool:
+        commit = pool.submit(permit.check)
+        permit.extend(time.monotonic() + 60)
+        commit.result()
+
+
+def test_its_end_is_told_to_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
     permit, file = Permit(), tmp_path / "permit"
     permit.share(file)
     assert shared(file) == 2**63 - 1

@@ -19,6 +19,7 @@ from memory_objects import memory_store as memory_store
 from obstore.store import MemoryStore
 
 from headrace.errors import TerminalError, TransientError
+from headrace.storage import permit as permit_module
 from headrace.storage.marked_file import MarkedFile
 from headrace.storage.object_path import ObjectPath
 from headrace.storage.object_store import ObjectStore
@@ -39,6 +40,7 @@ def place(
     monkeypatch.setattr(lease_module, "RENEW_SECONDS", 0.02)
     monkeypatch.setattr(lease_module, "HOLD_SECONDS", 0.2)
     monkeypatch.setattr(lease_module, "EXPIRE_SECONDS", 0.4)
+    monkeypatch.setattr(permit_module, "PATIENCE_SECONDS", 0.0)
     if request.param == "a folder":
         return MarkedFile(tmp_path / "_lease")
     return ObjectPath("bucket", "warehouse/lease", ObjectStore())
