@@ -14,7 +14,7 @@ from headrace.errors import TransientError
 NANOSECONDS = 1_000_000_000
 
 PATIENCE_SECONDS = 3.0
-"""How long a commit waits for the lease to be renewed: a process that wakes may ask before its lease could."""
+"""How long a commit waits for a renewal: a process that wakes may ask before its lease was renewed."""
 
 
 class Permit:
