@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,3 +39,10 @@ def test_what_the_compilers_used_is_part_of_what_the_jvm_used(spark: SparkSessio
     used = compilers.processor_seconds(process_id(spark))
     assert used is not None and 0 < used < jvm_status(spark, 1).processor_seconds
     assert compilers.processor_seconds(os.getpid()) is None
+
+
+def test_what_spark_logs_goes_by_a_file_of_ours(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    file = Path(jvm.java.lang.System.getProperty("log4j2.configurationFile"))
+    assert file.is_file() and "rootLogger.level = warn" in file.read_text()

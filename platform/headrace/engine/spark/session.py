@@ -97,7 +97,6 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the default is whatever `python3` is
     jars = sorted(settings.jars("spark").glob("*.jar"))
     clients = sorted(settings.jars("s3").glob("*.jar")) if isinstance(settings.warehouse, ObjectPath) else []
-    logging_files = f"{_LOGGING},{_AS_JSON}" if settings.log_format == "json" else str(_LOGGING)
     more = aot_cache.options(settings) if java_options is None else java_options
     conf = {
         "spark.jars": ",".join(map(str, [*jars, *clients])),
@@ -105,7 +104,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         "spark.driver.extraClassPath": os.pathsep.join(map(str, aot_cache.beside_spark(jars))),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(
-            [*_JVM, f'"-Dlog4j2.configurationFile={",".join(map(str, logging_files))}"', more]
+            [*_JVM, f'"-Dlog4j2.configurationFile={_logging(settings)}"', more]
         ),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -168,6 +167,16 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
     log_store.provide(session, settings.state)
     send_plain_arguments(session)
     return session
+
+
+def _logging(settings: Settings) -> Path:
+    """The file that says how Spark logs."""
+    if settings.log_format == "text":
+        return _LOGGING
+    lines = [line for line in _LOGGING.read_text().splitlines() if ".layout." not in line]
+    file = settings.state / "log4j2.properties"
+    file.write_text("\n".join([*lines, _AS_JSON.read_text()]))
+    return file
 
 
 def _tables(settings: Settings) -> dict[str, str]:
