@@ -196,7 +196,10 @@ class Lease:
             return
         self._renewing.join()
         self._permit.extend(math.inf)
-        self._place.write_if(_text(replace(self._held, released=True)), self._mark)
+        try:
+            self._place.write_if(_text(replace(self._held, released=True)), self._mark)
+        except Exception as error:  # it ends by itself, too
+            log.warning("the lease of %s could not be let go: %s", self._warehouse, error)
         self._held = None
 
     def _renew(self) -> None:

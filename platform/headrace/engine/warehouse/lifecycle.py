@@ -52,6 +52,7 @@ class Lifecycle:
         self._catalog = catalog
         self.stands_by_for: Holder | None = None
         self._lease = lease_of(settings.warehouse, PERMIT)
+        self._fenced = False
         self._stopping = threading.Event()
         self._bring_up = threading.Thread(target=self._try_to_bring_up, name="bring-up", daemon=True)
         self._run_id = uuid.uuid4().hex[:12]
@@ -75,6 +76,13 @@ class Lifecycle:
             conditional_puts.require(self._settings.warehouse)
         if not self._settings.standby:
             self._lease.acquire()
+        try:
+            self._start()
+        except BaseException:
+            self._lease.release()  # whoever stands by can do no worse
+            raise
+
+    def _start(self) -> None:
         self._settings.state.mkdir(parents=True, exist_ok=True)
         self._spark = build_session(self._settings)
         end_with_jvm(self._spark, self._stopping)
@@ -84,9 +92,6 @@ class Lifecycle:
         if self._settings.standby and not self._lease.stand_by(self._stopping, self._stand_by_for):
             return
         self.stands_by_for = None
-        if not self._lease.was_let_go:
-            count = fence(self._settings.warehouse, self._lease.epoch)
-            log.info("the server before this one did not end by itself: %d tables are taken over", count)
         self._sessions = Sessions.of(self._spark)
         self._views = Views(self._spark, shown=self._settings.spark_connect)
         self.dead_letters.open()
@@ -151,7 +156,16 @@ class Lifecycle:
     def _wait_for(self, what: str) -> None:
         self.waiting_for = what
 
+    def _shut_out(self) -> None:
+        """Before any table is read: a server before this one that stands still may wake."""
+        if self._lease.was_let_go or self._fenced:
+            return
+        count = fence(self._settings.warehouse, self._lease.epoch)
+        self._fenced = True
+        log.info("the server before this one did not end by itself: %d tables are taken over", count)
+
     def _build(self) -> None:
+        self._shut_out()
         sessions, views = self.sessions(), self._views
         assert views is not None, "started with the session"
         files = self.deployment.files
