@@ -103,7 +103,9 @@ spark = build_session(settings)
 jvm, conf = spark._jvm, spark._jsc.hadoopConfiguration()
 name = spark.conf.get("spark.delta.logStore.s3a.impl")
 log = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
-log = log.getConstructors()[0].newInstance(spark.sparkContext._gateway.new_array(jvm.Object, 1))
+arguments = spark.sparkContext._gateway.new_array(jvm.Object, 1)
+arguments[0] = conf
+log = log.getConstructors()[0].newInstance(arguments)
 
 
 def write(version):
