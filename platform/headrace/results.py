@@ -235,6 +235,11 @@ class RefreshResult(_Result):
     seconds: float
     skipped: str = Field(default="", description="REFRESH NEW: why nothing was done, empty where it was")
 
+    @property
+    def changes(self) -> int:
+        """Rows that are others than before."""
+        return self.inserted + self.updated + self.deleted
+
 
 WorkflowState = Literal["DUE", "RUNNING", "WAITING", "SUSPENDED"]
 

@@ -13,6 +13,7 @@ from chain_support import eventually
 from object_store import ObjectServer, object_server
 from running_shop import Shop, own_shop
 
+import log_race
 from headrace.errors import TerminalError
 from headrace.services.scratch import scratch_settings
 from headrace.settings import Settings
@@ -88,10 +89,9 @@ def noticed(shop: Shop) -> bool:
 
 RACE = """
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
+from log_race import winners
 
 from headrace.engine.spark.session import build_session
 from headrace.settings import Settings
@@ -100,28 +100,7 @@ from headrace.storage.location import spark_path
 settings = Settings.load(Path(sys.argv[1]))
 settings.state.mkdir(parents=True)
 spark = build_session(settings)
-jvm, conf = spark._jvm, spark._jsc.hadoopConfiguration()
-name = spark.conf.get("spark.delta.logStore.s3a.impl")
-log = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
-arguments = spark.sparkContext._gateway.new_array(jvm.Object, 1)
-arguments[0] = conf
-log = log.getConstructors()[0].newInstance(arguments)
-
-
-def write(version):
-    place = jvm.org.apache.hadoop.fs.Path(spark_path(settings.warehouse / "race" / f"{version:020d}.json"))
-    lines = jvm.java.util.ArrayList()
-    lines.add("{}")
-    try:
-        log.write(place, lines.iterator(), False, conf)
-    except Py4JJavaError as error:
-        assert "FileAlreadyExistsException" in str(error), error
-        return 0
-    return 1
-
-
-with ThreadPoolExecutor(4) as writers:
-    won = [sum(writers.map(write, [version] * 4)) for version in range(30)]
+won = winners(spark, "s3a", spark_path(settings.warehouse / "race"))
 assert won == [1] * 30, won
 print("one each")
 spark.stop()
@@ -131,9 +110,9 @@ spark.stop()
 def test_of_several_commits_of_spark_to_one_version_one_is_made(store: ObjectServer, tmp_path: Path) -> None:
     with scratch_settings(tmp_path, driver_memory="1g", **store.settings("races")) as settings:
         command = [sys.executable, "-c", RACE, str(tmp_path)]
-        done = subprocess.run(
-            command, env=os.environ | settings.environment(), capture_output=True, text=True, check=False
-        )
+        beside = {"PYTHONPATH": str(Path(log_race.__file__).parent)}
+        environment = os.environ | settings.environment() | beside
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert "one each" in done.stdout, done.stdout + done.stderr
 
 

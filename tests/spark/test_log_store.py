@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
-from py4j.protocol import Py4JJavaError
 
 from headrace.storage.permit import PERMIT
 from headrace.store.fence import fence
+from log_race import winners
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,27 +76,6 @@ def test_an_append_that_began_before_a_takeover_fails(
 
 def test_of_several_that_commit_one_version_one_does(spark: SparkSession, tmp_path: Path) -> None:
     """Two processes, say, of which neither hears of the other."""
-    jvm, conf = spark._jvm, spark.sparkContext._jsc.hadoopConfiguration()
-    assert jvm is not None
-    name = spark.conf.get("spark.delta.logStore.file.impl")
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    constructor = loader.loadClass(name).getConstructors()[0]
-    arguments = spark.sparkContext._gateway.new_array(jvm.Object, 1)  # type: ignore[union-attr]
-    arguments[0] = conf
-    log = constructor.newInstance(arguments)
-
-    def write(version: int) -> int:
-        lines = jvm.java.util.ArrayList()
-        lines.add("{}")
-        try:
-            place = jvm.org.apache.hadoop.fs.Path(f"{tmp_path}/{version:020d}.json")
-            log.write(place, lines.iterator(), False, conf)
-        except Py4JJavaError as error:
-            assert "FileAlreadyExistsException" in str(error), error
-            return 0
-        return 1
-
-    with ThreadPoolExecutor(4) as writers:
-        won = [sum(writers.map(write, [version] * 4)) for version in range(30)]
+    won = winners(spark, "file", str(tmp_path))
     assert won == [1] * 30
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"{v:020d}.json" for v in range(30)]

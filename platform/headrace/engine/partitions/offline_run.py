@@ -35,5 +35,5 @@ def write_run(
             run_id=run_id,
             progress=progress,
         )
-        unit.changes = result.inserted + result.updated + result.deleted
+        unit.changes = result.changes
     return result

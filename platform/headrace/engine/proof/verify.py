@@ -291,7 +291,7 @@ class Proof:
                     run_id=self.run_id,
                     progress=progress,
                 )
-            unit.changes = result.inserted + result.updated + result.deleted
+            unit.changes = result.changes
         return result
 
     def compare_with_source(self, table: StgTable, where: RowCondition | None = None) -> ParityResult:

@@ -60,7 +60,7 @@ class Recompute:
         return self._corrected(table, self.proof.refresh_where(table, where, progress))
 
     def _corrected(self, table: Table, result: RefreshResult) -> RefreshResult:
-        changed = bool(result.inserted or result.updated or result.deleted)
+        changed = bool(result.changes)
         self.publication.corrected(table, changed=changed)
         return result
 
