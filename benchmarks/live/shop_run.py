@@ -22,6 +22,9 @@ from headrace.percentile import percentile
 
 POLL_SECONDS = 0.5
 TIMEOUT = 600.0
+TELL_SECONDS = 60.0
+"""Apart at least: what is said of a wait."""
+
 LATE = 120.0
 """Seconds after which a mark that no table shows counts as missing, and a table that differs as wrong."""
 
@@ -128,7 +131,12 @@ class ShopRun:
 
     def _shown_before(self, deadline: float, mark: tuple[int, float]) -> dict[str, float]:
         """Wait until every table shows the mark, not beyond the deadline. Those that do, as `wait_shown`."""
+        told = time.monotonic()
         while len(found := self._shown(mark)) < len(self._tables) and time.monotonic() < deadline:
+            if time.monotonic() > told + TELL_SECONDS:
+                told = time.monotonic()
+                behind = ", ".join(table for table in self._tables if table not in found)
+                self.tell(f"{self.contender.name}: waiting for {behind}")
             time.sleep(POLL_SECONDS)
         return found
 

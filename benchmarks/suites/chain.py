@@ -156,6 +156,8 @@ def _theirs(bench: Bench, stack: Stack, extent: Extent, other: Contender) -> Sho
         ran.compare()
     except HeadraceError as error:
         ran.score.failed = str(error)
+    except KeyboardInterrupt:  # who waits for a peer no longer still wants what headrace did
+        ran.score.failed = "ended by who ran it"
     finally:
         other.stop()
         with ConnectClient(stack.settings.connect_rest) as client:

@@ -24,7 +24,9 @@ HELD = f"""
 CREATE SEQUENCE marks;
 CREATE FUNCTION pg_logical_emit_message(transactional boolean, prefix text, content text) RETURNS pg_lsn
 LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
-    PERFORM nextval('public.marks'), pg_advisory_xact_lock_shared(7);
+    IF content <> 'heartbeat' THEN  -- the connector's, as which it logs in anew
+        PERFORM nextval('public.marks'), pg_advisory_xact_lock_shared(7);
+    END IF;
     RETURN pg_catalog.pg_logical_emit_message(transactional, prefix, content);
 END $$;
 ALTER ROLE {SOURCE_ROLE} SET search_path = public, pg_catalog
