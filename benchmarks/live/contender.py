@@ -86,6 +86,9 @@ class Contender(Protocol):
     def roots(self) -> Sequence[int]:
         """Process ids of what it started, without PostgreSQL, Kafka and Connect, which all share."""
 
+    def check(self) -> None:
+        """Raise TerminalError where something of it has ended by itself."""
+
     def stop(self) -> None:
         """End every process it started; called also where `start` failed."""
 

@@ -74,6 +74,9 @@ class Headrace:
         pid = self._stack.supervisor.process("warehouse").pid
         return [pid] if pid is not None else []
 
+    def check(self) -> None:
+        """Nothing: the supervisor starts the server again."""
+
     def stop(self) -> None:
         self._stack.supervisor.stop("warehouse")
 

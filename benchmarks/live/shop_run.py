@@ -137,6 +137,7 @@ class ShopRun:
                 told = time.monotonic()
                 behind = ", ".join(table for table in self._tables if table not in found)
                 self.tell(f"{self.contender.name}: waiting for {behind}")
+                self.contender.check()
             time.sleep(POLL_SECONDS)
         return found
 

@@ -39,6 +39,11 @@ class Started:
         """The processes that `start` started."""
         return self._processes.pids() if self._processes else []
 
+    def check(self) -> None:
+        """See `Contender.check`."""
+        if self._processes:
+            self._processes.check()
+
     def stop(self) -> None:
         """End them."""
         if self._processes:

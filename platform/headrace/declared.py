@@ -3,59 +3,60 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.errors import SpecError
+from headrace.errors import SpecError, TerminalError
 from headrace.planner.policy.changes import ChangeKind, TableChange, change_of, changes
 from headrace.settings import SQLITE
 from headrace.spec import Project, load_project
 from headrace.spec.alteration import Alteration
 from headrace.spec.model import TableName, TableSpec
 from headrace.spec.project import with_tables
+from headrace.spec.serving import of_sources, served
 from headrace.spec.syntax.text import SourceText
 from headrace.spec.table import load_table, read_table
 
 if TYPE_CHECKING:
     from headrace.catalog import Catalog
+    from headrace.settings import Settings
 
 log = logging.getLogger(__name__)
 
 
-def load_declared(directory: Path, url: str) -> tuple[Project, list[Alteration]]:
+def load_own(settings: Settings) -> Project:
+    """What the files declare of the tables that this server keeps. Raises as `load_project` and `served`."""
+    return served(load_project(settings.project), settings.served)
+
+
+def load_declared(settings: Settings) -> tuple[Project, list[Alteration]]:
     """The project as statements have altered it, by its catalog, and what they have altered.
 
     A project that never ran has no catalog, and none is made.
 
-    Args:
-        url: the catalog's.
     Raises:
         SpecError: a layer file, or a connector, is wrong.
         TerminalError: there is no layer file, a newer headrace wrote the catalog, or it does not answer.
     """
-    project = load_project(directory)
-    with _catalog(url) as catalog:
+    project = load_own(settings)
+    with _catalog(settings.catalog) as catalog:
         if catalog is None:
             return project, []
         altered, counting, _ = catalog.alterations.applied(project)
         return altered, counting
 
 
-def load_deployed(directory: Path, url: str) -> dict[TableName, TableSpec]:
-    """The tables as they were applied last, by the catalog; none where there is no catalog."""
-    with _catalog(url) as catalog:
-        return deployed_tables(catalog, directory) if catalog is not None else {}
-
-
-def waiting_changes(directory: Path, url: str) -> list[TableChange] | None:
+def waiting_changes(settings: Settings) -> list[TableChange] | None:
     """What the files declare otherwise than was applied last, by the texts; None where nothing ever was.
 
     Raises as `load_declared`.
     """
-    deployed = load_deployed(directory, url)
-    return changes(deployed, load_project(directory)) if deployed else None
+    project = load_own(settings)
+    with _catalog(settings.catalog) as catalog:
+        deployed = deployed_tables(catalog, project, settings.served) if catalog is not None else {}
+    return changes(deployed, project) if deployed else None
 
 
 @contextmanager
@@ -70,12 +71,28 @@ def _catalog(url: str) -> Iterator[Catalog | None]:
         yield catalog
 
 
-def deployed_tables(catalog: Catalog, directory: Path) -> dict[TableName, TableSpec]:
+def deployed_tables(
+    catalog: Catalog, project: Project, sources: Collection[str] = ()
+) -> dict[TableName, TableSpec]:
     """The tables as they were applied last, with the text that made their rows.
 
     Args:
-        directory: the project's.
+        project: what is declared now of the tables that this server keeps.
+        sources: those that it serves; all where none is named.
+    Raises:
+        TerminalError: one that is declared here runs on the server of another source.
     """
+    ours, others = of_sources(_applied(catalog, project.directory), sources)
+    for name in project.tables:
+        if name in others:
+            raise TerminalError(
+                f"`{name}` was applied by the server of another source, whose it is until that lets it go. "
+                "Next: `headrace apply` there, with the same files, then here"
+            )
+    return ours
+
+
+def _applied(catalog: Catalog, directory: Path) -> dict[TableName, TableSpec]:
     found = {}
     for row in catalog.rows():
         name = TableName.parse(row.name)

@@ -60,7 +60,7 @@ def plan_project(settings: Settings) -> PlannedProject:
                 reads=[str(upstream) for upstream in spec.upstreams],
             )
         )
-    changes = waiting_changes(settings.project, settings.catalog)
+    changes = waiting_changes(settings)
     known_changes = None if changes is None else [_change(settings, change) for change in changes]
     return PlannedProject(tables=planned, notes=notes, changes=known_changes)
 
@@ -154,7 +154,7 @@ class _Known:
 
 def _known(settings: Settings) -> tuple[_Known, list[str]]:
     """The project's tables, and what to tell where something of them is not known."""
-    project, alterations = load_declared(settings.project, settings.catalog)
+    project, alterations = load_declared(settings)
     sources, notes = _sources(settings, project)
     for spec in project.tables.values():
         read = None if spec.source is None else sources.get(spec.source)

@@ -130,6 +130,10 @@ class Settings(BaseSettings):
         default=False,
         description="the server waits for the one that has the warehouse's lease, and takes over from it",
     )
+    serves: str = Field(
+        default="",
+        description="sources, with commas between, whose tables this server keeps; empty: all of them",
+    )
     s3_endpoint: str | None = Field(
         default=None, description="address of an object store other than Amazon's, `http://host:port`"
     )
@@ -424,6 +428,11 @@ class Settings(BaseSettings):
         if self.warehouse_url.startswith("file:"):
             return Path(urlsplit(self.warehouse_url).path)
         return ObjectPath.parse(self.warehouse_url, self.object_store)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The sources that `serves` names, in order; () for all."""
+        return tuple(sorted({name.strip() for name in self.serves.split(",")} - {""}))
 
     @property
     def object_store(self) -> ObjectStore:

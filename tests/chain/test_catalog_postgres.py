@@ -16,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from headrace.catalog import Catalog, schema
-from headrace.declared import load_declared, load_deployed
+from headrace.declared import load_declared, waiting_changes
 from headrace.errors import TerminalError
 from headrace.services.stack import Stack
 from headrace.settings import Settings
@@ -42,10 +42,15 @@ def url(stack: Stack) -> Iterator[str]:
         connection.execute("DROP DATABASE headrace_catalog WITH (FORCE)")
 
 
+def reading(url: str) -> Settings:
+    return Settings(project=ROOT, catalog_url=url.replace("+psycopg", ""))
+
+
 def test_who_only_reads_makes_none(url: str) -> None:
     assert Catalog.existing(url) is None
-    assert load_deployed(ROOT, url) == {}
-    assert load_declared(ROOT, url) == (load_project(ROOT), [])
+    settings = reading(url)
+    assert waiting_changes(settings) is None
+    assert load_declared(settings) == (load_project(ROOT), [])
     assert Catalog.existing(url) is None
 
 
@@ -98,7 +103,7 @@ def test_what_it_is_told_survives(url: str) -> None:
     assert reader.position == 2**40 and again.readers.expire(str(GMV), "export", reader.progressed_at)
     (decided,) = again.decisions.of(GMV)
     assert (decided.was, decided.became, decided.why) == ("CONTINUOUS", "INCREMENTAL", "because")
-    assert load_deployed(ROOT, url).keys() == project.tables.keys()
+    assert [change.table for change in waiting_changes(reading(url)) or []] == [GMV]
     again.drop(GMV)
     assert (again.readers.all(), again.alterations.all(), again.decisions.of(GMV)) == ([], [], [])
     again.close()

@@ -97,7 +97,7 @@ class Applying:
             ),
             lambda table: self.resumed.append(str(table.name)),
         )
-        deployed = deployed_tables(self.catalog, project.directory)
+        deployed = deployed_tables(self.catalog, project)
         todo = plan(self.warehouse.registry, wanted, deployed, project)
         prepare = green.build if green is not None else lambda *_: None
         result = work.run(

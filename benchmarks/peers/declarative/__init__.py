@@ -108,6 +108,9 @@ class Declarative:
         """Nothing runs after `start`."""
         return []
 
+    def check(self) -> None:
+        """Nothing runs after `start`."""
+
     def stop(self) -> None:
         """Nothing is left running."""
 

@@ -75,6 +75,7 @@ class FlinkPaimon(Started):
         self.checkpoint_seconds = checkpoint_seconds
         self.settle = 3 * checkpoint_seconds + 6
         self._home = Path()
+        self._cluster: Cluster | None = None
 
     def install(self, home: Path, tell: Tell) -> None:
         """Fetch Flink, Paimon and the Kafka connector, once for every interval."""
@@ -103,6 +104,12 @@ class FlinkPaimon(Started):
             read=f"/*+ OPTIONS({_options(READ_OPTIONS)}) */",
         )
         cluster.submit(text, jobs=script.jobs)
+        self._cluster = cluster
+
+    def check(self) -> None:
+        """See `Contender.check`."""
+        if self._cluster is not None:
+            self._cluster.check()
 
 
 def contender(settings: Settings) -> FlinkPaimon:

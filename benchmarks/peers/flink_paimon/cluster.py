@@ -97,6 +97,18 @@ class Cluster:
             raise TerminalError(f"Flink started {len(started)} jobs of {jobs}; {log} says:{tail(log)}")
         self._wait("all jobs", lambda: all(self._runs(job["jid"]) for job in started))
 
+    def check(self) -> None:
+        """Raise TerminalError where a process has ended, or a job, which Flink only writes to its log."""
+        self.processes.check()
+        for job in self.get("/jobs/overview")["jobs"]:
+            if job["state"] in ("FAILED", "CANCELED"):
+                raise TerminalError(f"a job of Flink's is {job['state']}: {self._why(job['jid'])}")
+
+    def _why(self, job: str) -> str:
+        history = self.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+        causes = re.findall(r"^Caused by: (.*)$", history[0]["stacktrace"], re.MULTILINE) if history else []
+        return str(causes[-1]) if causes else f"see {self.processes.log('jobmanager')}"
+
     def _runs(self, job: str) -> bool:
         details = self.get(f"/jobs/{job}")
         states = {vertex["status"] for vertex in details["vertices"]}

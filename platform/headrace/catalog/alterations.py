@@ -33,6 +33,8 @@ class Alterations:
         """
         tables, counting, outdated = dict(project.tables), [], []
         for found in self.all():
+            if found.table in project.elsewhere:
+                continue
             spec = project.tables.get(found.table)
             if spec is not None and declared(spec, found.what) == found.over:
                 tables[found.table] = altered(tables[found.table], [found])

@@ -30,7 +30,7 @@ def start_everything(stage: Stage) -> None:
         say("")
     registered = time.monotonic()
     # Before the server starts: a new one notes the files as what was applied.
-    edited = waiting_changes(stage.settings.project, stage.settings.catalog)
+    edited = waiting_changes(stage.settings)
     with display.step("warehouse", "Start the warehouse server and Dagster") as say:
         stage.stack.up(on_progress=lambda service, text: say(f"{service}: {text}"))
         say("")

@@ -134,13 +134,13 @@ def _listen(port: int) -> socket.socket:
 
 def _build(settings: Settings) -> ManagedWarehouse:
     from headrace.catalog import Catalog
+    from headrace.declared import load_own
     from headrace.sources.stg_files import write_missing
-    from headrace.spec import load_project
 
     for file in write_missing(settings):
         log.info("%s is written", file)
     # A mistake in a layer file is reported before Spark's seconds of loading begin.
-    project = load_project(settings.project)
+    project = load_own(settings)
     from headrace.engine.warehouse.warehouse import Warehouse
     from headrace.store.live.resident import RESIDENT
 

@@ -67,7 +67,7 @@ def build_definitions(directory: Path, *, start: date | None = None) -> dg.Defin
     """
     directory = directory.resolve()
     settings = Settings.load(directory)
-    project, _ = load_declared(directory, settings.catalog)
+    project, _ = load_declared(settings)
     threshold = timedelta(seconds=settings.continuous_threshold_seconds)
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = [
         source_spec(source, project.connectors[source.source].config) for source in sorted(project.sources())

@@ -42,7 +42,7 @@ def write_report(settings: Settings, gathered: Gathered) -> Written:
 
 
 def _suites(settings: Settings) -> dict[str, Suite]:
-    project, _ = load_declared(settings.project, settings.catalog)
+    project, _ = load_declared(settings)
     found = {}
     for name, spec in project.tables.items():
         try:

@@ -125,11 +125,12 @@ def _warehouse(settings: Settings) -> None:
 
 
 def check_connectors(settings: Settings) -> None:
-    """Raise Unhealthy where a connector failed: Connect itself goes on without it."""
+    """Raise Unhealthy where a connector of what is served failed: Connect itself goes on without it."""
     from headrace.sources.connect import ConnectClient
 
     with ConnectClient(settings.connect_rest) as client:
-        for status in map(client.status, client.names()):
+        names = [name for name in client.names() if not settings.served or name in settings.served]
+        for status in map(client.status, names):
             if status.state == "FAILED":
                 raise Unhealthy(
                     f"connector `{status.name}` failed: {status.cause}; mend it, then `headrace up`"

@@ -146,12 +146,12 @@ class Stack:
 
     def _refuse_unready(self, only: Container[str] | None) -> None:
         """Raise TerminalError where a connector would fail for what its role may not publish."""
+        from headrace.declared import load_own
         from headrace.sources.database import database
         from headrace.sources.dsn import source_dsn
-        from headrace.spec import load_project
 
         try:
-            project = load_project(self.settings.project)
+            project = load_own(self.settings)
         except HeadraceError:
             return  # the warehouse server says it; connectors go on beside a wrong layer file
         for name, connector in project.connectors.items():

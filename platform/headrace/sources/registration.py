@@ -83,7 +83,9 @@ def _differs(settings: Settings, file: ConnectorFile, known: dict[str, str]) -> 
 
 
 def _files(settings: Settings) -> list[ConnectorFile]:
-    return [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
+    """Those of the sources that this server serves."""
+    files = [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
+    return [file for file in files if not settings.served or file.name in settings.served]
 
 
 def register(

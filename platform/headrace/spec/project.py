@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -38,15 +38,26 @@ def raise_all(errors: Sequence[SpecError]) -> None:
 
 @dataclass(frozen=True)
 class Project:
-    """What a project directory declares. `tables` stand in topological order, upstreams first."""
+    """What a project directory declares. `tables` stand in topological order, upstreams first.
+
+    Args:
+        elsewhere: tables that another server keeps, with the sources that they come of; see `spec.serving`.
+    """
 
     directory: Path
     tables: dict[TableName, TableSpec] = field(hash=False)
     connectors: dict[str, Connector] = field(hash=False)
+    elsewhere: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def table(self, name: str) -> TableSpec:
+        found = TableName.parse(name.lower())
+        if (sources := self.elsewhere.get(found)) is not None:
+            raise UnknownName(
+                f"`{found}` comes of {', '.join(f'`{s}`' for s in sources)}, which another server serves. "
+                "Next: ask that one; `headrace status` names it"
+            )
         try:
-            return self.tables[TableName.parse(name.lower())]
+            return self.tables[found]
         except KeyError:
             hint = did_you_mean(name, map(str, self.tables))
             raise UnknownName(f"there is no table `{name}` in {self.directory / 'layers'}; {hint}") from None
@@ -110,7 +121,7 @@ def with_tables(project: Project, tables: Iterable[TableSpec]) -> Project:
     errors += _shared_targets(specs)
     order, cycle = _topological(specs)
     raise_all([*errors, *cycle])
-    return Project(project.directory, {name: specs[name] for name in order}, project.connectors)
+    return replace(project, tables={name: specs[name] for name in order})
 
 
 def _collect(load: Callable[[Path], T], files: list[Path], errors: list[SpecError]) -> Iterator[T]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from deltalake import CommitProperties
@@ -26,8 +27,8 @@ ATTEMPTS = 10
 """Times that the holder before may come first, with what it has in hand: once for each of its threads."""
 
 
-def fence(warehouse: Location, epoch: int) -> int:
-    """Commit to each Delta table of the warehouse that it has another writer.
+def fence(folders: Iterable[Location], epoch: int) -> int:
+    """Commit to each Delta table in these folders that it has another writer.
 
     A commit that was begun before fails: of one version there is one, and Delta lets none go on after another
     that has changed the table's properties. None is begun after, by a process without the lease: it asks
@@ -38,7 +39,8 @@ def fence(warehouse: Location, epoch: int) -> int:
         How many tables there are.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return sum(pool.map(lambda place: _fence(place, epoch), _tables(warehouse)))
+        tables = itertools.chain.from_iterable(map(_tables, folders))
+        return sum(pool.map(lambda place: _fence(place, epoch), tables))
 
 
 def _tables(folder: Location) -> Iterator[Location]:

@@ -5,6 +5,10 @@ was not the one. No clock is compared with another machine's: who wants the leas
 it where it stays the same for longer than its holder would let it (Gray and Cheriton, "Leases", 1989). A
 holder that could not renew, or stood still, is refused each commit, see `storage.permit`; where it learns
 that another one has followed, it ends.
+
+Servers that divide a warehouse by its sources have a lease each. Of two that would write the same table each
+puts its own text before it looks for the other's, so that at least one of them sees the other (Dekker's
+flags; Dijkstra, "Cooperating sequential processes", 1965) and takes its own back.
 """
 
 from __future__ import annotations
@@ -16,14 +20,14 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 import psutil
 
 from headrace.errors import TerminalError
-from headrace.storage.location import Location
+from headrace.storage.location import Location, names
 from headrace.storage.marked_file import MarkedFile
 from headrace.storage.object_path import ObjectPath
 from headrace.storage.permit import Permit
@@ -42,6 +46,9 @@ EXPIRE_SECONDS = 11.0
 
 LEASE_LOST = 4
 """Exit code of a server that another one has taken the lease from."""
+
+LEASES = "_leases"
+"""Folder of the leases of servers that serve some sources each."""
 
 _SAME_START = 1.0
 """Seconds by which two looks at when a process began may differ."""
@@ -63,6 +70,8 @@ class Holder:
         begun: when its process began, seconds since 1970: another process may have its number later.
         renewals: what makes the text another one with each renewal.
         released: its holder has ended, and said so.
+        sources: whose tables it writes; () for all.
+        ended: another one, of other sources, has followed; what its holder had begun may still come.
     """
 
     host: str
@@ -72,19 +81,27 @@ class Holder:
     begun: float = 0.0
     renewals: int = 0
     released: bool = False
+    sources: tuple[str, ...] = ()
+    ended: bool = False
 
     @classmethod
-    def this(cls, epoch: int) -> Holder:
-        return cls(socket.gethostname(), os.getpid(), epoch, int(time.time()), psutil.Process().create_time())
+    def this(cls, epoch: int, sources: tuple[str, ...] = ()) -> Holder:
+        now, begun = int(time.time()), psutil.Process().create_time()
+        return cls(socket.gethostname(), os.getpid(), epoch, now, begun, sources=sources)
 
     def __str__(self) -> str:
-        return f"process {self.pid} of {self.host}"
+        whose = f" ({', '.join(self.sources)})" if self.sources else ""
+        return f"process {self.pid} of {self.host}{whose}"
+
+    def shares(self, sources: tuple[str, ...]) -> bool:
+        """Whether it writes a table that somebody with these sources would write, too."""
+        return not self.sources or not sources or not set(self.sources).isdisjoint(sources)
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is known to have ended: it says so, or was a process of this machine."""
-        if self.released or self.host != socket.gethostname():
-            return self.released
+        """Whether it is known to hold no more: that is written, or it was a process of this machine."""
+        if self.released or self.ended or self.host != socket.gethostname():
+            return self.released or self.ended
         if not self.begun:  # a version before this one wrote it
             return not psutil.pid_exists(self.pid)
         try:
@@ -106,25 +123,36 @@ class Held(TerminalError):
 
 
 class Lease:
-    """The exclusive right to write a warehouse.
+    """The exclusive right to write a warehouse, or its tables of some sources.
 
     Args:
         place: the text; it names the holder.
         permit: extended by each renewal.
         warehouse: what is held, for people.
+        sources: whose tables are; () for all.
+        others: where the leases of the same warehouse by other sources are.
         end: what a process does that has lost it. Default: it ends at once, without a further commit.
     """
 
     def __init__(
-        self, place: Marked, permit: Permit, warehouse: object, end: Callable[[int], object] = os._exit
+        self,
+        place: Marked,
+        permit: Permit,
+        warehouse: object,
+        end: Callable[[int], object] = os._exit,
+        *,
+        sources: tuple[str, ...] = (),
+        others: Callable[[], Iterable[Marked]] = tuple,
     ) -> None:
         self._place = place
         self._permit = permit
         self._warehouse = warehouse
         self._end = end
+        self._sources = sources
+        self._others = others
         self._mark = ""
         self._held: Holder | None = None
-        self._before: Holder | None = None
+        self._before: list[Holder] = []
         self._stopping = threading.Event()
         self._renewing = threading.Thread(target=self._renew, name="lease", daemon=True)
 
@@ -135,8 +163,8 @@ class Lease:
 
     @property
     def was_let_go(self) -> bool:
-        """Whether the holder before this one had ended by itself, so that nothing of it can come any more."""
-        return self._before is None or self._before.released
+        """Whether the holders before this one had ended by themselves: nothing of them can come any more."""
+        return all(holder.released for holder in self._before)
 
     def acquire(self, stopping: threading.Event | None = None) -> None:
         """Take it, where nobody has it or its holder has ended.
@@ -147,25 +175,63 @@ class Lease:
             Held: another process has it.
         """
         stopping = stopping or threading.Event()
-        known = self._place.read_marked()
-        end = time.monotonic() + EXPIRE_SECONDS
-        while known is not None and not _holder(known[0]).is_gone and time.monotonic() < end:
+        known, end = self._look(), time.monotonic() + EXPIRE_SECONDS
+        while (alive := _alive(known)) and time.monotonic() < end:
             if stopping.wait(RENEW_SECONDS / 3):
-                raise Held(self._warehouse, _holder(known[0]))
-            now = self._place.read_marked()
-            if now is not None and now[1] != known[1] and not _holder(now[0]).is_gone:
-                raise Held(self._warehouse, _holder(now[0]))
-            known = now
+                raise Held(self._warehouse, alive[0])
+            known = self._look_again(known)
         asked = time.monotonic()
-        before = _holder(known[0]) if known is not None else None
-        mine = Holder.this(before.epoch + 1 if before is not None else 1)
-        mark = self._place.write_if(_text(mine), known[1] if known is not None else None)
+        own = known.pop(str(self._place), None)
+        epoch = max((found.holder.epoch for found in (own, *known.values()) if found is not None), default=0)
+        mine = Holder.this(epoch + 1, self._sources)
+        mark = self._place.write_if(_text(mine), own.mark if own is not None else None)
         if mark is None:
             taken = self._place.read_marked()
             raise Held(self._warehouse, _holder(taken[0]) if taken is not None else mine)
-        self._held, self._mark, self._before = mine, mark, before
+        try:
+            self._end_others(known)
+        except BaseException:
+            self._place.write_if(_text(replace(mine, released=True)), mark)
+            raise
+        self._held, self._mark = mine, mark
+        self._before = [found.holder for found in (own, *known.values()) if found is not None]
         self._permit.extend(asked + HOLD_SECONDS)
         self._renewing.start()
+
+    def _look(self) -> dict[str, _Found]:
+        """The leases of which one at most may be held at a time, by their places."""
+        found = {}
+        for place in (self._place, *self._others()):
+            if (read := place.read_marked()) is not None and (holder := _holder(read[0])).shares(
+                self._sources
+            ):
+                found[str(place)] = _Found(place, holder, read[1])
+        return found
+
+    def _look_again(self, known: Mapping[str, _Found]) -> dict[str, _Found]:
+        """Raises Held where one was renewed since, or has come."""
+        now = self._look()
+        for name, found in now.items():
+            if (name not in known or found.mark != known[name].mark) and not found.holder.is_gone:
+                raise Held(self._warehouse, found.holder)
+        return now
+
+    def _end_others(self, known: Mapping[str, _Found]) -> None:
+        """Let nobody of these, who no longer renew theirs, do so again. Raises Held where one does.
+
+        To be called when its own text is there: whoever comes now sees that.
+        """
+        for found in known.values():
+            holder = found.holder
+            if holder.released or holder.ended:
+                continue
+            # Of a process that is dead nothing can come any more.
+            ended = replace(holder, released=holder.is_gone, ended=True)
+            if found.place.write_if(_text(ended), found.mark) is None:
+                raise Held(self._warehouse, holder)
+        for name, found in self._look().items():
+            if name != str(self._place) and not (found.holder.released or found.holder.ended):
+                raise Held(self._warehouse, found.holder)
 
     def stand_by(self, stopping: threading.Event, told: Callable[[Holder], None]) -> bool:
         """Take it as soon as its holder has ended, or no longer renews it.
@@ -234,10 +300,50 @@ class Lease:
         return True
 
 
-def lease_of(warehouse: Location, permit: Permit) -> Lease:
-    """The lease of a warehouse: an object in its store, or files in its folder."""
-    place = warehouse / "lease" if isinstance(warehouse, ObjectPath) else MarkedFile(warehouse / "_lease")
-    return Lease(place, permit, warehouse)
+@dataclass(frozen=True)
+class _Found:
+    """A lease as it was read."""
+
+    place: Marked
+    holder: Holder
+    mark: str
+
+
+def _alive(known: Mapping[str, _Found]) -> list[Holder]:
+    return [found.holder for found in known.values() if not found.holder.is_gone]
+
+
+def lease_of(warehouse: Location, permit: Permit, sources: tuple[str, ...] = ()) -> Lease:
+    """The lease of a warehouse, or of its tables of some sources: an object in its store, or files in it.
+
+    Args:
+        sources: in order; () for all.
+    """
+    place = warehouse / LEASES / "__".join(sources) if sources else _of_all(warehouse)
+    return Lease(
+        _text_of(place), permit, warehouse, sources=sources, others=lambda: _places(warehouse, place)
+    )
+
+
+def servers(warehouse: Location) -> list[Holder]:
+    """Who serves a warehouse, or its tables of some sources, each."""
+    texts = [place.read_marked() for place in _places(warehouse)]
+    holders = [_holder(text[0]) for text in texts if text is not None]
+    return [holder for holder in holders if not holder.is_gone]
+
+
+def _places(warehouse: Location, but: Location | None = None) -> list[Marked]:
+    folder = warehouse / LEASES
+    known = [_of_all(warehouse), *(folder / name for name in names(folder))]
+    return [_text_of(place) for place in known if place != but]
+
+
+def _of_all(warehouse: Location) -> Location:
+    return warehouse / ("lease" if isinstance(warehouse, ObjectPath) else "_lease")
+
+
+def _text_of(place: Location) -> Marked:
+    return place if isinstance(place, ObjectPath) else MarkedFile(place)
 
 
 def _text(holder: Holder) -> str:
@@ -245,4 +351,5 @@ def _text(holder: Holder) -> str:
 
 
 def _holder(text: str) -> Holder:
-    return Holder(**json.loads(text))
+    found = json.loads(text)
+    return Holder(**{**found, "sources": tuple(found.get("sources", ()))})

@@ -40,17 +40,17 @@ def load_query(directory: Path, query: str, *, name: str = "dws.t", clauses: str
     return load_table(write(directory, name, declaration(name, query, clauses=clauses)))
 
 
-def write_shop(directory: Path, *, include: str | None = None) -> Path:
-    """The connector file of a source `shop`."""
-    path = directory / "deploy" / "connectors" / "shop.json"
+def write_shop(directory: Path, *, include: str | None = None, source: str = "shop") -> Path:
+    """The connector file of a source."""
+    path = directory / "deploy" / "connectors" / f"{source}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     config = {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "topic.prefix": "shop",
-        "database.dbname": "shop",
+        "topic.prefix": source,
+        "database.dbname": source,
         "table.include.list": include or ",".join(f"public.{t}" for t in SHOP_TABLES),
     }
-    path.write_text(json.dumps({"name": "shop", "config": config}, indent=2))
+    path.write_text(json.dumps({"name": source, "config": config}, indent=2))
     return path
 
 

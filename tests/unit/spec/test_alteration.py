@@ -14,6 +14,7 @@ from headrace.catalog import Catalog
 from headrace.declared import load_declared
 from headrace.engine.statements.alter import with_alterations
 from headrace.errors import TerminalError
+from headrace.settings import Settings
 from headrace.spec import Project, load_project
 from headrace.spec.alteration import Alteration, altered, check_alteration, declared, freshness_text
 from headrace.spec.model import RefreshMode, TableName
@@ -86,15 +87,15 @@ def test_who_only_reads_the_catalog_leaves_it_as_it_is(tmp_path: Path) -> None:
     connector.write_text(ROOT.joinpath("deploy/connectors/shop.json").read_text())
     write_table(tmp_path, "SELECT * FROM shop.public.orders", key="", name="stg.orders")
     project(tmp_path)
-    url = f"sqlite:///{tmp_path / 'catalog.db'}"
-    files, nothing = load_declared(tmp_path, url)
-    assert files == load_project(tmp_path) and nothing == [] and not (tmp_path / "catalog.db").exists()
+    settings = Settings(project=tmp_path, data=tmp_path / "data")
+    files, nothing = load_declared(settings)
+    assert files == load_project(tmp_path) and nothing == [] and not settings.state.exists()
     set_ = Alteration(ORDERS, "FRESHNESS", "INTERVAL '1' DAY", "INTERVAL '10' SECOND")
     outdated = Alteration(ORDERS, "REFRESH_MODE", "FULL", "CONTINUOUS")
-    catalog = Catalog(url)
+    catalog = Catalog(settings.catalog)
     catalog.alterations.set(set_)
     catalog.alterations.set(outdated)
-    found, alterations = load_declared(tmp_path, url)
+    found, alterations = load_declared(settings)
     assert found.tables[ORDERS] == replace(files.tables[ORDERS], freshness=timedelta(days=1))
     assert alterations == [set_] and catalog.alterations.all() == [set_, outdated]
 

@@ -34,7 +34,7 @@ def test_every_table_has_the_mark_and_nothing_else_of_it(store: StoredTable, tmp
     (tmp_path / "notes.d").mkdir()
     write_deltalake(str(tmp_path / "dead_letters" / "shop"), ROWS)
     before = [latest(place.path) for place in (store.changelog, store.snapshot)]
-    assert fence(tmp_path, 7) == 3
+    assert fence([tmp_path], 7) == 3
     for place in (store.changelog.path, store.snapshot.path, tmp_path / "dead_letters" / "shop"):
         assert DeltaTable(str(place)).metadata().configuration[EPOCH] == "7"
     assert [latest(place.path) for place in (store.changelog, store.snapshot)] == before
@@ -55,7 +55,7 @@ def test_a_writer_with_a_commit_in_hand_is_shut_out(
             raise TransientError("the lease was not renewed")
         with pytest.MonkeyPatch.context() as other:  # which has a permit of its own
             other.setattr(PERMIT, "check", lambda: None)
-            fence(tmp_path, 7)
+            fence([tmp_path], 7)
 
     monkeypatch.setattr(PERMIT, "check", check)
     with pytest.raises(TransientError, match="lease was not renewed"):
@@ -73,7 +73,7 @@ def test_a_commit_of_maintenance_that_was_begun_before_fails_too(store: StoredTa
     append(store, ("+I", 2, "2.00"))
     commit_actions(table, [], found[1])
     old = DeltaTable(str(store.changelog.path))
-    fence(tmp_path, 7)
+    fence([tmp_path], 7)
     with pytest.raises(CommitFailedError, match=r"(?i)metadata"):
         commit_actions(old, [], found[1])
 
@@ -81,7 +81,7 @@ def test_a_commit_of_maintenance_that_was_begun_before_fails_too(store: StoredTa
 def test_an_append_of_delta_alone_fails_after_it(store: StoredTable, tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "other"), ROWS)
     old = DeltaTable(str(tmp_path / "other"))
-    fence(tmp_path, 7)
+    fence([tmp_path], 7)
     with pytest.raises(DeltaError, match=r"(?i)metadata"):
         write_deltalake(old, ROWS, mode="append")
 
@@ -94,5 +94,5 @@ def test_who_has_no_permit_shuts_nobody_out(
 
     monkeypatch.setattr(PERMIT, "check", refuse)
     with pytest.raises(TransientError):
-        fence(tmp_path, 7)
+        fence([tmp_path], 7)
     assert EPOCH not in DeltaTable(str(store.changelog.path)).metadata().configuration

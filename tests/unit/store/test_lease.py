@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from obstore.store import MemoryStore
 
 from headrace.errors import TerminalError, TransientError
 from headrace.storage import permit as permit_module
+from headrace.storage.location import Location
 from headrace.storage.marked_file import MarkedFile
 from headrace.storage.object_path import ObjectPath
 from headrace.storage.object_store import ObjectStore
 from headrace.storage.permit import Permit
 from headrace.store import lease as lease_module
-from headrace.store.lease import LEASE_LOST, Lease, Marked
+from headrace.store.lease import LEASE_LOST, Lease, Marked, lease_of, servers
 
 ELSEWHERE = {"host": "elsewhere", "pid": 7, "epoch": 3, "since": 0}
 
@@ -66,9 +68,11 @@ class Ended:
 
 
 def write(place: Marked, **holder: Any) -> None:
-    """Let somebody else be its holder, whoever was."""
-    known = place.read_marked()
-    assert place.write_if(json.dumps({**ELSEWHERE, **holder}), known[1] if known else None) is not None
+    """Let somebody else be its holder, whoever was, and renews it at this moment."""
+    written = None
+    while written is None:
+        known = place.read_marked()
+        written = place.write_if(json.dumps({**ELSEWHERE, **holder}), known[1] if known else None)
 
 
 def lease(place: Marked, end: Ended | None = None, permit: Permit | None = None) -> Lease:
@@ -255,3 +259,95 @@ def test_of_many_that_want_it_one_has_it(place: Marked, held: ExitStack) -> None
         held.callback(each.release)
     assert len(refused) == 5
     assert [each.epoch for each in leases if each not in refused] == [4]
+
+
+@dataclass
+class Divided:
+    """The leases of one warehouse by sources."""
+
+    warehouse: Location
+    held: ExitStack
+
+    def lease(self, *sources: str) -> Lease:
+        return lease_of(self.warehouse, Permit(), sources)
+
+    def acquired(self, *sources: str) -> Lease:
+        found = self.lease(*sources)
+        found.acquire()
+        self.held.callback(found.release)
+        return found
+
+
+@pytest.fixture
+def divided(place: Any, held: ExitStack) -> Divided:
+    return Divided(place.parent, held)
+
+
+def test_servers_of_other_sources_hold_theirs_at_the_same_time(divided: Divided) -> None:
+    divided.acquired("billing")
+    divided.acquired("crm", "shop")
+    assert sorted(holder.sources for holder in servers(divided.warehouse)) == [("billing",), ("crm", "shop")]
+    for sources in [("billing",), ("crm", "shop"), ("shop",), ("billing", "crm"), ()]:
+        with pytest.raises(TerminalError, match=r"process \d+ of"):
+            divided.lease(*sources).acquire()
+
+
+def test_a_server_of_the_whole_warehouse_has_no_other_beside_it(divided: Divided) -> None:
+    whole = divided.acquired()
+    with pytest.raises(TerminalError, match=r"process \d+ of"):
+        divided.lease("shop").acquire()
+    whole.release()
+    assert divided.acquired("shop").was_let_go
+
+
+def test_whose_tables_others_take_has_lost_its_lease(place: Marked, divided: Divided) -> None:
+    """Though theirs have other names: a renewal of its text as it was is none any more."""
+    write(place)
+    before = place.read_marked()
+    shop = divided.acquired("shop")
+    after = place.read_marked()
+    assert before is not None and after is not None and after[1] != before[1]
+    assert shop.epoch == 4 and not shop.was_let_go
+    # What it had begun may be of tables that this first one does not have.
+    assert not divided.acquired("billing").was_let_go
+
+
+def test_a_dead_process_of_this_machine_is_shut_out_once(place: Marked, divided: Divided) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as other:
+        other.wait()
+    write(place, host=lease_module.socket.gethostname(), pid=other.pid)
+    assert not divided.acquired("shop").was_let_go
+    assert divided.acquired("billing").was_let_go
+
+
+def test_of_two_that_divide_otherwise_at_once_one_at_most_has_it(
+    place: Marked, divided: Divided, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has put its text before it looks for the other's."""
+    one, other = divided.lease("billing", "shop"), divided.lease("crm", "shop")
+    both = threading.Barrier(2, timeout=10)
+    refused, write_if = [], type(place).write_if
+
+    def together(self: Any, text: str, mark: str | None) -> str | None:
+        told = json.loads(text)
+        if not (told["released"] or told["ended"] or told["renewals"]):
+            both.wait()  # neither has seen the other's
+        return write_if(self, text, mark)
+
+    def want(wanted: Lease) -> None:
+        try:
+            wanted.acquire()
+        except TerminalError:
+            refused.append(wanted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(place), "write_if", together)
+        threads = [threading.Thread(target=want, args=(each,)) for each in (one, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert refused
+    for each in (one, other):
+        each.release()
+    divided.acquired("crm", "shop")  # what was taken back is in nobody's way

@@ -151,22 +151,22 @@ def _held(name: str, port: int, ours: set[int]) -> Finding:
 
 
 def _layers(settings: Settings) -> Finding:
-    from headrace.spec import load_project
+    from headrace.declared import load_own
 
     try:
-        project = load_project(settings.project)
+        project = load_own(settings)
     except HeadraceError as error:
         return Finding("layers", False, str(error))
     return Finding("layers", True, f"{len(project.tables)} tables, {len(project.connectors)} sources")
 
 
 def _sources(settings: Settings) -> list[Finding]:
+    from headrace.declared import load_own
     from headrace.sources.database import Check, database
     from headrace.sources.dsn import source_dsn
-    from headrace.spec import load_project
 
     try:
-        project = load_project(settings.project)
+        project = load_own(settings)
     except HeadraceError:
         return []  # said by `layers`
     findings = []

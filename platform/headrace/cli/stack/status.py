@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.results import JvmStatus, TableStatus
     from headrace.services.status import ServiceStatus
     from headrace.settings import Settings
+    from headrace.store.lease import Holder
 
 _HALTED = ("FAILED", "NEEDS RESYNC")
 
@@ -28,7 +30,7 @@ def status(project: Project = None, as_json: Json = False) -> None:
 
     Of each table: mode, state, strategy, declared and measured freshness, rows, version, lag, last error.
     Ends with 1 where a service or table is not well, with 3 where the warehouse server does not answer. Of a
-    standby: whom it stands by for.
+    standby: whom it stands by for. Where `serves` is set: who serves which sources.
     """
     seen = _look(load_settings(project), jvm=as_json)
     if as_json:
@@ -44,7 +46,8 @@ def status(project: Project = None, as_json: Json = False) -> None:
 @dataclass(frozen=True)
 class _Overview:
     """`tables` is None where the warehouse server does not answer; `error` says why. `serving`: who has the
-    warehouse's lease, where this server stands by."""
+    warehouse's lease, where this server stands by. `servers`: where several divide the project, who has which
+    sources."""
 
     project: str
     services: list[ServiceStatus]
@@ -52,6 +55,7 @@ class _Overview:
     error: str | None
     jvm: JvmStatus | None
     serving: str | None
+    servers: list[Holder]
 
     @property
     def well(self) -> bool:
@@ -66,6 +70,9 @@ class _Overview:
             "tables": self.tables and [table.model_dump() for table in self.tables],
             "error": self.error,
             "serving": self.serving,
+            "servers": [
+                {"host": s.host, "pid": s.pid, "sources": s.sources, "since": s.since} for s in self.servers
+            ],
             "jvm": self.jvm and self.jvm.model_dump(),
         }
 
@@ -86,7 +93,17 @@ def _look(settings: Settings, *, jvm: bool) -> _Overview:
             spent = client.jvm() if jvm else None
         except HeadraceError as e:
             error, serving = str(e), client.serving_instead()
-        return _Overview(str(settings.project), found.result(), tables, error, spent, serving)
+        return _Overview(
+            str(settings.project), found.result(), tables, error, spent, serving, _servers(settings)
+        )
+
+
+def _servers(settings: Settings) -> list[Holder]:
+    if not settings.served:
+        return []
+    from headrace.store.lease import servers
+
+    return servers(settings.warehouse)
 
 
 def _show(seen: _Overview) -> None:
@@ -106,6 +123,20 @@ def _show(seen: _Overview) -> None:
         ],
     )
     print()
+    if seen.servers:
+        since = {s: datetime.fromtimestamp(s.since, UTC) for s in seen.servers}
+        print_columns(
+            ("sources", "served by", "since"),
+            [
+                (
+                    ", ".join(s.sources) or "all",
+                    f"process {s.pid} of {s.host}",
+                    f"{since[s]:%Y-%m-%d %H:%M:%S}",
+                )
+                for s in seen.servers
+            ],
+        )
+        print()
     if seen.serving is not None:
         print(f"stands by: {seen.serving} serves the warehouse")
         return

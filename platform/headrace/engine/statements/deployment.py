@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.catalog import Catalog
-from headrace.declared import Edited, deployed_tables, running_project
+from headrace.declared import Edited, deployed_tables, load_own, running_project
 from headrace.engine.statements.alter import with_alterations
 from headrace.engine.statements.analyses import Analyses
 from headrace.engine.statements.apply import Apply, plan
@@ -24,7 +24,7 @@ from headrace.progress import Progress
 from headrace.results import ApplyResult
 from headrace.settings import Settings
 from headrace.sources.dsn import source_dsn
-from headrace.spec import Project, load_project
+from headrace.spec import Project
 from headrace.spec.calendar import in_force
 from headrace.spec.connector import Connector
 from headrace.spec.edit import Edit
@@ -53,7 +53,7 @@ class Deployment:
         self._analyses = Analyses(settings.state / "analyses.json")
         default = SchemaChangeBehavior(settings.schema_change_behavior)
         self._captured = Captured(catalog, self.dsn, self.message_key, default)
-        self.files, waiting = running_project(project, deployed_tables(catalog, project.directory))
+        self.files, waiting = running_project(project, deployed_tables(catalog, project, settings.served))
         self._connectors: Mapping[str, Connector] = self.files.connectors
         with_alterations(self.files, catalog.alterations)
         if waiting:
@@ -108,12 +108,12 @@ class Deployment:
         with self._applying:
             if edit is not None:
                 edit.check()
-            files = edit.project if edit is not None else load_project(self.files.directory)
+            files = edit.project if edit is not None else load_own(self._settings)
             self._connectors = {**self._connectors, **files.connectors}
             sources = self._captured.now(files, self.files)
             project, wanted = self._assembled(spark, files, sources)
             _check_dropped(wanted, work.registry)
-            deployed = deployed_tables(self._catalog, files.directory)
+            deployed = deployed_tables(self._catalog, files, self._settings.served)
 
             def begin() -> None:
                 if edit is not None:
@@ -156,7 +156,7 @@ class Deployment:
                 log.warning("the tables keep the columns that they have: %s", error)
                 sources = self._captured.follow(self.files, tables, strictly=False)
                 project, wanted = self._assembled(spark, self.files, sources)
-            deployed = deployed_tables(self._catalog, self.files.directory)
+            deployed = deployed_tables(self._catalog, self.files, self._settings.served)
             todo = plan(work.registry, wanted, deployed, self.files)
             begin = partial(self._captured.note, sources)
             return work.run(todo, wanted, project, begin=begin, dry_run=False, progress=progress)

@@ -24,6 +24,7 @@ from headrace.sources.stream.dead_letters import DeadLetters
 from headrace.sources.stream.topics import Topics
 from headrace.spec import Project
 from headrace.storage import conditional_puts
+from headrace.storage.location import Location
 from headrace.storage.object_path import ObjectPath
 from headrace.storage.permit import PERMIT
 from headrace.store.fence import fence
@@ -51,7 +52,7 @@ class Lifecycle:
         self._settings = settings
         self._catalog = catalog
         self.stands_by_for: Holder | None = None
-        self._lease = lease_of(settings.warehouse, PERMIT)
+        self._lease = lease_of(settings.warehouse, PERMIT, settings.served)
         self._fenced = False
         self._stopping = threading.Event()
         self._bring_up = threading.Thread(target=self._try_to_bring_up, name="bring-up", daemon=True)
@@ -160,9 +161,17 @@ class Lifecycle:
         """Before any table is read: a server before this one that stands still may wake."""
         if self._lease.was_let_go or self._fenced:
             return
-        count = fence(self._settings.warehouse, self._lease.epoch)
+        count = fence(self._places(), self._lease.epoch)
         self._fenced = True
         log.info("the server before this one did not end by itself: %d tables are taken over", count)
+
+    def _places(self) -> list[Location]:
+        """Folders of what this server writes, or will have written."""
+        warehouse = self._settings.warehouse
+        if not self._settings.served:
+            return [warehouse]
+        tables = [warehouse / name.layer / name.table for name in self.deployment.files.tables]
+        return [*tables, *self.dead_letters.places]
 
     def _build(self) -> None:
         self._shut_out()

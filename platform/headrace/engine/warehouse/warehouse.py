@@ -278,7 +278,7 @@ class Warehouse:
         made = edit(self.project) if edit is not None else None
         green = None
         if blue_green:
-            place = self._settings.warehouse / "green"
+            place = self._settings.warehouse / "green" / "__".join(self._settings.served or ("all",))
             green = Green(engine.sessions, engine.registry, engine.flows, place, engine.run_id)
         work = engine.applying(green, purge=made is not None)
         with self._cancellable(progress):

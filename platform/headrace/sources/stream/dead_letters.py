@@ -114,6 +114,11 @@ class DeadLetters:
         self._open: Counter[str] = Counter()
         self._keys: dict[str, Counter[bytes | None]] = {}
 
+    @property
+    def places(self) -> tuple[Location, Location]:
+        """Of both tables."""
+        return self.path, self.settled_path
+
     def open(self) -> None:
         """Read what is there, so that a replayed batch adds nothing twice."""
         for row in self.rows():

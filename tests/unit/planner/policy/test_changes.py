@@ -10,8 +10,9 @@ import pytest
 from spec_support import write_shop
 
 from headrace.catalog import Catalog
-from headrace.declared import Edited, deployed_tables, load_deployed, running_project
+from headrace.declared import Edited, deployed_tables, running_project, waiting_changes
 from headrace.planner.policy.changes import ChangeKind, TableChange, changes
+from headrace.settings import Settings
 from headrace.spec import Project, load_project, load_table
 from headrace.spec.model import RefreshMode, TableName
 
@@ -107,16 +108,16 @@ def registered(catalog: Catalog, project: Project) -> None:
 def test_the_catalog_keeps_the_text_that_made_the_rows(edit: Edit, catalog: Catalog) -> None:
     project = edit("", "", "")
     registered(catalog, project)
-    found = deployed_tables(catalog, project.directory)
+    found = deployed_tables(catalog, project)
     assert found == project.tables
     assert found[PAID].definition == FILES["dwd/paid"]
-    assert load_deployed(project.directory, f"sqlite:///{project.directory}/nowhere.db") == {}
+    assert waiting_changes(Settings(project=project.directory, data=project.directory / "nowhere")) is None
 
 
 def test_a_start_runs_what_was_applied_until_the_files_are(edit: Edit, catalog: Catalog) -> None:
     project = edit("", "", "")
     registered(catalog, project)
-    deployed = deployed_tables(catalog, project.directory)
+    deployed = deployed_tables(catalog, project)
     edit("dws/hours", "'10' SECOND", "'1' DAY")
     edited = edit("dwd/paid", "amount > 0", "amount > 1")
     (project.directory / "layers" / "dws" / "total.sql").unlink()
@@ -134,7 +135,7 @@ def test_a_start_runs_what_was_applied_until_the_files_are(edit: Edit, catalog: 
 def test_files_that_leave_rows_as_they_are_count_at_once(edit: Edit, catalog: Catalog) -> None:
     project = edit("", "", "")
     registered(catalog, project)
-    deployed = deployed_tables(catalog, project.directory)
+    deployed = deployed_tables(catalog, project)
     (project.directory / "layers" / "dws" / "total.sql").unlink()
     edited = edit("dwd/paid", "'10' SECOND", "'1' DAY")
     assert running_project(edited, deployed) == (edited, False)

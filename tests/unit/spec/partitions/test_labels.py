@@ -118,7 +118,7 @@ def test_a_table_without_partitions_by_time_has_no_labels(tmp_path: Path) -> Non
 def test_labels_sort_as_time_does(
     tmp_path_factory: pytest.TempPathFactory, pattern: str, data: st.DataObject
 ) -> None:
-    spec = partitioned(tmp_path_factory.getbasetemp(), pattern)
+    spec = partitioned(tmp_path_factory.getbasetemp() / "labels", pattern)
     step = {"yyyy": 200, "MM": 2000}.get(pattern.replace("-", "")[4:6] or "yyyy", 3000)
     moments = st.datetimes(datetime(1970, 1, 1), datetime(2200 - step // 100, 1, 1))
     moment = data.draw(moments).replace(tzinfo=UTC)

@@ -108,7 +108,7 @@ def test_what_stands_between_the_words_is_kept(
 ) -> None:
     gap = " " + "".join(gaps) + " "
     query = gap.join(["SELECT", "a", "FROM", "dwd.o", "WHERE", "a", ">", "'dwd.o'"])
-    spec = load_query(tmp_path_factory.getbasetemp(), query)
+    spec = load_query(tmp_path_factory.getbasetemp() / "rendering", query)
     (upstream,) = spec.upstreams
     expected = gap.join(["SELECT", "a", "FROM", "v AS `o`", "WHERE", "a", ">", "'dwd.o'"])
     assert render(spec, {upstream: "v"}) == expected
