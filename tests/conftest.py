@@ -91,7 +91,7 @@ APART = tuple(
     f"tests/chain/test_{name}.py"
     for name in (
         *("bench_chain", "chaos", "cluster", "containers", "demo", "object_store", "pgbench"),
-        *("source_columns", "source_data", "source_replaced", "takeover", "tutorial"),
+        *("several_servers", "source_columns", "source_data", "source_replaced", "takeover", "tutorial"),
     )
 )
 """Have a stack of their own, so either process may take them."""

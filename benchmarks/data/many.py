@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ _STG = """CREATE MATERIALIZED TABLE stg.{name}
 FRESHNESS = DOWNSTREAM
 AS
 SELECT *
-FROM chain.public.{name}
+FROM {source}.public.{name}
 """
 _DWD = """CREATE MATERIALIZED TABLE dwd.{name} (PRIMARY KEY (id))
 PARTITIONED BY (logdate)
@@ -60,31 +59,44 @@ class ManyTables:
     Args:
         tables: about how many, in whole chains.
         rows: of each captured table.
+        source: which the chains come of; those of several sources may stand in one project.
+        database: where its tables are. Default: the embedded server's own.
+        freshness: what the chains declare, in turn.
     """
 
     tables: int
     rows: int = 100
+    source: str = "chain"
+    database: str = "${env:HEADRACE_SOURCE_DATABASE}"
+    freshness: tuple[str, ...] = FRESHNESS
 
     @property
     def chains(self) -> list[str]:
-        return [f"c{number:03}" for number in range(max(1, self.tables // (AGGREGATES + 2)))]
+        return [f"{self.source[0]}{number:03}" for number in range(max(1, self.tables // (AGGREGATES + 2)))]
 
     @property
     def count(self) -> int:
         return len(self.chains) * (AGGREGATES + 2)
 
     def write(self, project: Path) -> None:
-        """The layer files and the connector, in an empty folder."""
-        shutil.copytree(project_files("orders") / "deploy", project / "deploy")
-        connector = project / "deploy" / "connectors" / "chain.json"
-        content = json.loads(connector.read_text("utf-8"))
-        content["config"]["table.include.list"] = ",".join(f"public.{name}" for name in self.chains)
+        """The layer files and the connector, in a folder without them."""
+        template = project_files("orders") / "deploy" / "connectors" / "chain.json"
+        connector = project / "deploy" / "connectors" / f"{self.source}.json"
+        connector.parent.mkdir(parents=True, exist_ok=True)
+        content = json.loads(template.read_text("utf-8").replace("headrace_chain", f"headrace_{self.source}"))
+        content["name"] = self.source
+        content["config"] |= {
+            "topic.prefix": self.source,
+            "database.dbname": self.database,
+            "table.include.list": ",".join(f"public.{name}" for name in self.chains),
+        }
         connector.write_text(json.dumps(content, indent=2), "utf-8")
         for layer in ("stg", "dwd", "dws"):
-            (project / "layers" / layer).mkdir(parents=True)
+            (project / "layers" / layer).mkdir(parents=True, exist_ok=True)
         for place, name in enumerate(self.chains):
-            freshness = FRESHNESS[place % len(FRESHNESS)]
-            (project / "layers" / "stg" / f"{name}.sql").write_text(_STG.format(name=name), "utf-8")
+            freshness = self.freshness[place % len(self.freshness)]
+            stg = _STG.format(name=name, source=self.source)
+            (project / "layers" / "stg" / f"{name}.sql").write_text(stg, "utf-8")
             (project / "layers" / "dwd" / f"{name}.sql").write_text(_DWD.format(name=name), "utf-8")
             for number in range(AGGREGATES):
                 text = _DWS.format(name=name, number=number, freshness=freshness)

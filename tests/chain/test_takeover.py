@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 import pytest
 from chain_support import eventually
+from running_servers import check_one_writer, paused, state
 from running_shop import Shop, command, copy_project
 
 from collector import Collector, collecting
@@ -62,13 +62,6 @@ class Pair:
 
     def other(self, shop: Shop) -> Shop:
         return next(other for other in self.shops if other is not shop)
-
-
-def state(shop: Shop) -> str:
-    try:
-        return str(shop.client.health()["state"])
-    except Exception as error:
-        return str(error)
 
 
 def wait_standby(shop: Shop) -> None:
@@ -135,41 +128,11 @@ def served(settings: Settings, stack: ExitStack) -> Shop:
     return Shop(services, client, load_project(settings.project))
 
 
-def whole(pid: int) -> list[psutil.Process]:
-    """A server and its JVM."""
-    server = psutil.Process(pid)
-    return [server, *server.children(recursive=True)]
-
-
-@contextmanager
-def paused(pid: int) -> Iterator[None]:
-    """Its processes stand still, and go on at the end."""
-    processes = whole(pid)
-    for process in processes:
-        process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.send_signal(signal.SIGCONT)
-
-
 def check(shop: Shop) -> None:
     shop.check_against_postgres()
     shop.verify()
     shop.check_changelogs()
-    for name in shop.project.tables:
-        check_one_writer(shop, str(name))
-
-
-def check_one_writer(shop: Shop, table: str) -> None:
-    """Whoever has written a version after another server's is never written after again."""
-    for part in ("changelog", "snapshot"):
-        runs = [
-            c.run_id for _, c in history(shop.path(table, part)) if c.mode not in ("maintenance", "create")
-        ]
-        taken = [run for at, run in enumerate(runs) if at == 0 or runs[at - 1] != run]
-        assert len(taken) == len(set(taken)), (table, part, taken)
+    check_one_writer(shop)
 
 
 def test_the_second_one_stands_by(pair: Pair) -> None:
