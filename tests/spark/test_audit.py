@@ -46,7 +46,7 @@ def write(warehouse: Harness, table: str, text: str | None) -> None:
 def warehouse(harness: Callable[..., Harness], request: pytest.FixtureRequest) -> Harness:
     made = harness(LAYERS)
     if request.param == "cluster":
-        made.limit(small=-1)
+        made.limit(small=-1, changed=-1)
     for order in (1, 2):
         made.source.put("orders", order_id=order, user_id=1, amount="1.00", hour="2026112010")
     made.step()

@@ -89,7 +89,7 @@ def test_policy_incremental_never_runs_the_whole_query(
     chosen = []
     for text in (LAYERS["dws/by_user"], strict):
         warehouse = harness({"dws/by_user": text})
-        warehouse.limit(small=-1)
+        warehouse.limit(small=-1, changed=-1)
         put(warehouse, 1, "1.00")
         refresh(warehouse)
         put(warehouse, 1, "2.00")

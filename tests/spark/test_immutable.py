@@ -76,7 +76,7 @@ def late(warehouse: Harness) -> None:
 
 @pytest.mark.parametrize("small", [-1, 20_000], ids=["large", "small"])
 def test_changes_of_immutable_partitions_are_left_out(warehouse: Harness, small: int) -> None:
-    warehouse.limit(small=small)
+    warehouse.limit(small=small, changed=small)
     rounds = 1 if small < 0 else 2
     before = {name: of_hour(warehouse, name, OLD) for name in TABLES}
     opened = {name: of_hour(warehouse, name, OPEN) for name in TABLES}

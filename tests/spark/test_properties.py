@@ -200,7 +200,7 @@ def test_large_changes_too(make: Warehouse) -> None:
 
     def small(scenario: Scenario) -> Harness:
         warehouse = make(scenario)
-        warehouse.limit(small=-1)
+        warehouse.limit(small=-1, changed=-1)
         return warehouse
 
     run_case(small, "outer", 7, 1)

@@ -149,7 +149,7 @@ def test_random_changes_are_added_exactly(
     names = [name.replace("/", ".") for name in layers]
     for step in range(4 if path == "driver" else 2):
         if path != "driver" and step == 1:  # the first load is FULL
-            made.limit(small=-1)
+            made.limit(small=-1, changed=-1)
             if path == "cluster":
                 made.limit(changes=-1)
         for _ in range(10):

@@ -116,7 +116,7 @@ def _refresh(
         return None  # an upstream was rewound since the cut was taken
     policy = table.spec.correction_policy
     deltas = {}
-    small = table.limits.small
+    few = table.limits.changed
     for name, upstream in upstreams.items():
         after = recorded.get(str(name), 0)
         if heads[name].commit.version > after:
@@ -127,7 +127,7 @@ def _refresh(
                 rows = max(1, heads[name].commit.rows)
                 deltas[name] = Delta(name, after, heads[name].commit.version, None, rows)
                 continue
-            found = changes_since(upstream, heads[name], after, known.get(name), policy=policy, limit=small)
+            found = changes_since(upstream, heads[name], after, known.get(name), policy=policy, limit=few)
             if found.count:
                 deltas[name] = found
     reached = {str(n): h.commit.version for n, h in heads.items()}
@@ -144,8 +144,8 @@ def _refresh(
         source_ms=max(h.commit.source_ms for h in heads.values()),
         reads={str(name): delta.count for name, delta in deltas.items()},
     )
-    few = all(d.rows is not None and d.count <= small for d in deltas.values())
-    place: Place = "driver" if few else "arrow" if _by_arrow(table, deltas) else "cluster"
+    in_driver = all(d.rows is not None and d.count <= few for d in deltas.values())
+    place: Place = "driver" if in_driver else "arrow" if _by_arrow(table, deltas) else "cluster"
     again = recomputing(table, asked=recompute, corrected=any(corrected(d, policy) for d in deltas.values()))
     refresh = decide(table, upstreams, deltas, commit, place=place, force=force, again=again)
     skip = policy is CorrectionPolicy.SKIP

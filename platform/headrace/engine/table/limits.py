@@ -10,7 +10,8 @@ class Limits:
     """Upper bounds, in rows unless said otherwise.
 
     Attributes:
-        small: changes or messages that a refresh takes without a Spark job of many tasks.
+        small: messages that stg tables take without a Spark job of many tasks.
+        changed: changes that a derived table's refresh takes so.
         compared: rows of the table itself that such a refresh compares.
         inputs: upstream rows that such a refresh hands to a local query.
         rows: a table that is rewritten by the driver.
@@ -21,7 +22,8 @@ class Limits:
     """
 
     small: int = 20_000
-    compared: int = 50_000
+    changed: int = 60_000
+    compared: int = 100_000
     inputs: int = 500_000
     rows: int = 1_000_000
     changes: int = 1_500_000

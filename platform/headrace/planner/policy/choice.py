@@ -143,9 +143,10 @@ def choose(
     by_name = {e.strategy: e for e in estimates}
     best = _least(estimates)
     tried = min(best.samples, by_name[rule].samples) >= ENOUGH
-    # A table's first refreshes in the driver are those of a cold server: no reason to run its whole query.
-    cold = features.place == "driver" and by_name[rule].samples < ENOUGH
-    if best.strategy != rule and (cold or (not tried and best.seconds > PROMISE * by_name[rule].seconds)):
+    # What the driver does is bounded. A Spark job of many tasks that nobody tried is cold, and on a machine
+    # that is busy it takes many times what is expected of it: no reason to run the whole query.
+    bounded = features.place == "driver" and not tried
+    if best.strategy != rule and (bounded or (not tried and best.seconds > PROMISE * by_name[rule].seconds)):
         return Choice(rule, f"{reason}; {_compared(best, by_name[rule])}", estimates)
     return Choice(best.strategy, f"least expected: {_listed(estimates)}", estimates)
 
