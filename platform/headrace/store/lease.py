@@ -326,10 +326,10 @@ def lease_of(warehouse: Location, permit: Permit, sources: tuple[str, ...] = ())
 
 
 def servers(warehouse: Location) -> list[Holder]:
-    """Who serves a warehouse, or its tables of some sources, each."""
+    """Who serves a warehouse, or its tables of some sources, each; in the order of these."""
     texts = [place.read_marked() for place in _places(warehouse)]
     holders = [_holder(text[0]) for text in texts if text is not None]
-    return [holder for holder in holders if not holder.is_gone]
+    return sorted((h for h in holders if not h.is_gone), key=lambda holder: holder.sources)
 
 
 def _places(warehouse: Location, but: Location | None = None) -> list[Marked]:

@@ -69,7 +69,7 @@ def test_few_samples_do_not_overrule_the_rule() -> None:
 
 
 def test_what_the_driver_does_is_not_replaced_by_a_whole_query_that_nobody_tried() -> None:
-    """As it was seen on a busy machine: FULL was expected to take 1 s and took 30, in which all others waited."""
+    """As it was seen on a busy machine: FULL was expected to take 1 s and took 30; all others waited."""
     small = features(90, rows=2_000, place="driver")
     cold = past(KEYS, (40, 2.8), (40, 2.5), rows=2_000, place="driver")
     chosen = choose(BOTH, small, cold)
