@@ -34,8 +34,9 @@ def test_the_planner_chose_each_strategy(harness: Callable[..., Harness]) -> Non
 
 PLACES = {
     "driver": {},
-    "arrow": {"small": -1},
-    "cluster": {"small": -1, "changes": -1},  # nor may the driver commit and fold what Spark finds
+    "arrow": {"small": -1, "changed": -1},
+    # Nor may the driver commit and fold what Spark finds.
+    "cluster": {"small": -1, "changed": -1, "changes": -1},
 }
 EVERYWHERE = ("dwd.paid", "dws.by_user", "dws.total")
 """Tables whose strategies run in each place, over one upstream."""

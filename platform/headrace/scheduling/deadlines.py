@@ -25,7 +25,7 @@ SPACING = (0.025, 0.4)
 is no time. Less than half, because a refresh that then begins has the rest left, and what it reads may have
 come as late."""
 
-LEISURE = 0.45
+LEISURE = 0.6
 """Share of the time that refreshes take where less would keep what is declared: they come more often."""
 
 SMOOTHING = (0.3, 0.7)

@@ -144,8 +144,7 @@ def _refresh(
         source_ms=max(h.commit.source_ms for h in heads.values()),
         reads={str(name): delta.count for name, delta in deltas.items()},
     )
-    in_driver = all(d.rows is not None and d.count <= few for d in deltas.values())
-    place: Place = "driver" if in_driver else "arrow" if _by_arrow(table, deltas) else "cluster"
+    place = _place(table, deltas, known)
     again = recomputing(table, asked=recompute, corrected=any(corrected(d, policy) for d in deltas.values()))
     refresh = decide(table, upstreams, deltas, commit, place=place, force=force, again=again)
     skip = policy is CorrectionPolicy.SKIP
@@ -256,6 +255,16 @@ def _commit_large(
         table.run.seen(commit)
         compact(work.sessions.large, table, run_id=commit.run_id)
     return Delta(table.name, commit.version - 1, commit.version, rows, count)
+
+
+def _place(table: Table, deltas: Mapping[TableName, Delta], known: Mapping[TableName, Delta]) -> Place:
+    """Who works. What a micro-batch has at hand Arrow compares already where it is no small change."""
+    limits = table.limits
+    large = any(d.count > limits.small for name, d in deltas.items() if name in known)
+    in_driver = all(d.rows is not None and d.count <= limits.changed for d in deltas.values())
+    if (large or not in_driver) and _by_arrow(table, deltas):
+        return "arrow"
+    return "driver" if in_driver else "cluster"
 
 
 def _by_arrow(table: Table, deltas: Mapping[TableName, Delta]) -> bool:
