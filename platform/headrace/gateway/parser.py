@@ -11,7 +11,7 @@ from sqlglot.tokens import Token, TokenType
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor
-from headrace.gateway.queries import check_query
+from headrace.gateway.queries import ELSEWHERE_HINT, check_query
 from headrace.gateway.statements import (
     Alter,
     AlterQuery,
@@ -68,14 +68,15 @@ _EDIT = "edit the table's file under layers/, then run `headrace plan` and `head
 _MATERIALIZED = ("MATERIALIZED", "TABLE")
 
 
-def parse(sql: str, tables: Tables) -> ParsedStatement:
+def parse(sql: str, tables: Tables, elsewhere: Mapping[str, str] | None = None) -> ParsedStatement:
     """Read one statement. Raises StatementError with line and column.
 
     Args:
         sql: the statement; a trailing `;` is fine.
         tables: the materialized tables there are, each with its partition column.
+        elsewhere: those that another server keeps, and what is said of each.
     """
-    parser = _Parser(sql, tables)
+    parser = _Parser(sql, tables, elsewhere or {})
     statement = parser.statement()
     if not isinstance(statement, Select):
         parser.cursor.end()
@@ -83,15 +84,16 @@ def parse(sql: str, tables: Tables) -> ParsedStatement:
 
 
 class _Parser:
-    def __init__(self, sql: str, tables: Tables) -> None:
+    def __init__(self, sql: str, tables: Tables, elsewhere: Mapping[str, str]) -> None:
         self.cursor = Cursor(sql)
         self._tables = tables
+        self._elsewhere = elsewhere
 
     def statement(self) -> ParsedStatement:
         first = self.cursor.tokens[0]
         word = first.text.upper()
         if word in ("SELECT", "WITH"):
-            return Select(check_query(self.cursor, self._tables))
+            return Select(check_query(self.cursor, self._tables, self._elsewhere))
         if word in ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"):
             self.cursor.fail(f"{word} is refused: only a table's own query writes it", _EDIT)
         branches: dict[str, Callable[[], ParsedStatement]] = {
@@ -384,6 +386,8 @@ class _Parser:
 
     def _table(self) -> str:
         name, first = self._written("a table name, such as `dws.user_hour`")
+        if name in self._elsewhere:
+            self.cursor.fail(self._elsewhere[name], ELSEWHERE_HINT, token=first)
         if name not in self._tables:
             self.cursor.fail(f"no table `{name}`", did_you_mean(name, self._tables), token=first)
         return name

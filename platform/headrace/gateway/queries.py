@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NoReturn
 
 import sqlglot
@@ -32,12 +32,16 @@ _TABLE_FUNCTIONS = frozenset(
 _PATH_HINT = "read a materialized table by its name; `SHOW MATERIALIZED TABLES` lists them"
 
 
-def check_query(cursor: Cursor, tables: Collection[str]) -> str:
+ELSEWHERE_HINT = "ask that one; `headrace status` names it"
+
+
+def check_query(cursor: Cursor, tables: Collection[str], elsewhere: Mapping[str, str]) -> str:
     """The text of a SELECT that is safe to run. Raises StatementError where it is not.
 
     Args:
         cursor: the statement's tokens.
         tables: the materialized tables there are.
+        elsewhere: those that another server keeps, and what is said of each.
     """
     sql = cursor.text
     check = _Check(sql)
@@ -56,7 +60,7 @@ def check_query(cursor: Cursor, tables: Collection[str]) -> str:
     for table in query.find_all(exp.Table):
         if table.find_ancestor(exp.Hint):
             continue  # BROADCAST(alias)
-        check.table(table, tables)
+        check.table(table, tables, elsewhere)
     return sql
 
 
@@ -76,7 +80,7 @@ class _Check:
         if isinstance(node, exp.Func) and (name := _function(node)) in REFLECTION:
             self._refuse(node, f"`{name}` runs Java code inside the server and is refused")
 
-    def table(self, table: exp.Table, tables: Collection[str]) -> None:
+    def table(self, table: exp.Table, tables: Collection[str], elsewhere: Mapping[str, str]) -> None:
         if isinstance(table.this, exp.Func):
             if (name := _function(table.this)) not in _TABLE_FUNCTIONS:
                 self._refuse(table.this, f"the table function `{name}` is refused", _PATH_HINT)
@@ -91,6 +95,8 @@ class _Check:
         name = ".".join(parts).lower()
         if len(parts) == 2 and name.removesuffix(QUARANTINE) in tables:
             return
+        if len(parts) == 2 and name.removesuffix(QUARANTINE) in elsewhere:
+            self._refuse(table, elsewhere[name.removesuffix(QUARANTINE)], ELSEWHERE_HINT)
         if any("/" in part or ":" in part for part in parts):
             self._refuse(table, f"`{name}` is a path, not a table", _PATH_HINT)
         self._refuse(table, f"no table `{name}`", did_you_mean(name, tables))

@@ -124,8 +124,9 @@ class Service:
         return self.jobs.cancel(id)
 
     def _parsed(self, sql: str) -> ParsedStatement:
-        tables = self._ready().project.tables.items()
-        return parse(sql, {str(name): spec.partition_column for name, spec in tables})
+        project = self._ready().project
+        tables = {str(name): spec.partition_column for name, spec in project.tables.items()}
+        return parse(sql, tables, {str(name): project.is_elsewhere(name) for name in project.elsewhere})
 
     def status(self) -> list[TableStatus]:
         """Every table's status."""

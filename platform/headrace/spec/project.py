@@ -51,16 +51,18 @@ class Project:
 
     def table(self, name: str) -> TableSpec:
         found = TableName.parse(name.lower())
-        if (sources := self.elsewhere.get(found)) is not None:
-            raise UnknownName(
-                f"`{found}` comes of {', '.join(f'`{s}`' for s in sources)}, which another server serves. "
-                "Next: ask that one; `headrace status` names it"
-            )
+        if found in self.elsewhere:
+            raise UnknownName(f"{self.is_elsewhere(found)}. Next: ask that one; `headrace status` names it")
         try:
             return self.tables[found]
         except KeyError:
             hint = did_you_mean(name, map(str, self.tables))
             raise UnknownName(f"there is no table `{name}` in {self.directory / 'layers'}; {hint}") from None
+
+    def is_elsewhere(self, name: TableName) -> str:
+        """What is said of a table that another server keeps."""
+        sources = ", ".join(f"`{source}`" for source in self.elsewhere[name])
+        return f"`{name}` comes of {sources}, which another server serves"
 
     def downstream(self, name: TableName | str) -> tuple[TableName, ...]:
         """The tables that read `name` directly, in topological order."""

@@ -404,3 +404,13 @@ def test_positions_do_not_move_with_comments() -> None:
     with pytest.raises(StatementError) as caught:
         parse("-- one\nSELECT /* two\n */ * FROM nowhere.t", TABLES)
     assert (caught.value.line, caught.value.column) == (3, 12)
+
+
+@pytest.mark.parametrize(
+    "sql", ["VERIFY dws.bills", "SELECT 1 FROM dws.bills", "SELECT 1 FROM dws.bills__quarantine"]
+)
+def test_a_table_that_another_server_keeps_is_said_to_be_its(sql: str) -> None:
+    with pytest.raises(
+        s.StatementError, match=r"comes of `billing`, which another server serves\n.*headrace status"
+    ):
+        parse(sql, TABLES, {"dws.bills": "`dws.bills` comes of `billing`, which another server serves"})
