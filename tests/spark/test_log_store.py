@@ -67,8 +67,10 @@ def test_an_append_that_began_before_a_takeover_fails(
         append = pool.submit(lambda: rows.write.format("delta").mode("append").save(table))
         while not running.exists() and not append.done():
             time.sleep(0.02)
-        fence(tmp_path / "wh", 2)
-        goes_on.touch()
+        try:
+            fence([tmp_path / "wh"], 2)
+        finally:
+            goes_on.touch()
         with pytest.raises(Exception, match=r"(?i)metadata"):
             append.result()
     assert versions(table) == 1 and DeltaTable(table).to_pyarrow_table().num_rows == 3
