@@ -53,9 +53,11 @@ def waiting_changes(settings: Settings) -> list[TableChange] | None:
 
     Raises as `load_declared`.
     """
-    project = load_own(settings)
     with _catalog(settings.catalog) as catalog:
-        deployed = deployed_tables(catalog, project, settings.served) if catalog is not None else {}
+        if catalog is None:
+            return None
+        project = load_own(settings)
+        deployed = deployed_tables(catalog, project, settings.served)
     return changes(deployed, project) if deployed else None
 
 

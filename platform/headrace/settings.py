@@ -434,6 +434,10 @@ class Settings(BaseSettings):
         """The sources that `serves` names, in order; () for all."""
         return tuple(sorted({name.strip() for name in self.serves.split(",")} - {""}))
 
+    def keeps(self, source: str) -> bool:
+        """Whether this server keeps the tables of a source."""
+        return not self.served or source in self.served
+
     @property
     def object_store(self) -> ObjectStore:
         """How the bucket of `warehouse_url` is reached."""

@@ -129,8 +129,7 @@ def check_connectors(settings: Settings) -> None:
     from headrace.sources.connect import ConnectClient
 
     with ConnectClient(settings.connect_rest) as client:
-        names = [name for name in client.names() if not settings.served or name in settings.served]
-        for status in map(client.status, names):
+        for status in map(client.status, filter(settings.keeps, client.names())):
             if status.state == "FAILED":
                 raise Unhealthy(
                     f"connector `{status.name}` failed: {status.cause}; mend it, then `headrace up`"

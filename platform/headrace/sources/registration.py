@@ -85,7 +85,7 @@ def _differs(settings: Settings, file: ConnectorFile, known: dict[str, str]) -> 
 def _files(settings: Settings) -> list[ConnectorFile]:
     """Those of the sources that this server serves."""
     files = [ConnectorFile.read(path) for path in sorted(settings.connectors.glob("*.json"))]
-    return [file for file in files if not settings.served or file.name in settings.served]
+    return [file for file in files if settings.keeps(file.name)]
 
 
 def register(

@@ -98,10 +98,15 @@ class Holder:
         return not self.sources or not sources or not set(self.sources).isdisjoint(sources)
 
     @property
+    def is_over(self) -> bool:
+        """Whether it is written that it holds no more."""
+        return self.released or self.ended
+
+    @property
     def is_gone(self) -> bool:
         """Whether it is known to hold no more: that is written, or it was a process of this machine."""
-        if self.released or self.ended or self.host != socket.gethostname():
-            return self.released or self.ended
+        if self.is_over or self.host != socket.gethostname():
+            return self.is_over
         if not self.begun:  # a version before this one wrote it
             return not psutil.pid_exists(self.pid)
         try:
@@ -223,14 +228,14 @@ class Lease:
         """
         for found in known.values():
             holder = found.holder
-            if holder.released or holder.ended:
+            if holder.is_over:
                 continue
             # Of a process that is dead nothing can come any more.
             ended = replace(holder, released=holder.is_gone, ended=True)
             if found.place.write_if(_text(ended), found.mark) is None:
                 raise Held(self._warehouse, holder)
         for name, found in self._look().items():
-            if name != str(self._place) and not (found.holder.released or found.holder.ended):
+            if name != str(self._place) and not found.holder.is_over:
                 raise Held(self._warehouse, found.holder)
 
     def stand_by(self, stopping: threading.Event, told: Callable[[Holder], None]) -> bool:

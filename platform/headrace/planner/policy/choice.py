@@ -145,8 +145,8 @@ def choose(
     tried = min(best.samples, by_name[rule].samples) >= ENOUGH
     # What the driver does is bounded. A Spark job of many tasks that nobody tried is cold, and on a machine
     # that is busy it takes many times what is expected of it: no reason to run the whole query.
-    bounded = features.place == "driver" and not tried
-    if best.strategy != rule and (bounded or (not tried and best.seconds > PROMISE * by_name[rule].seconds)):
+    doubtful = features.place == "driver" or best.seconds > PROMISE * by_name[rule].seconds
+    if best.strategy != rule and not tried and doubtful:
         return Choice(rule, f"{reason}; {_compared(best, by_name[rule])}", estimates)
     return Choice(best.strategy, f"least expected: {_listed(estimates)}", estimates)
 
