@@ -278,7 +278,48 @@ def test_rows_are_bounded_in_bytes_the_oldest_go_first(start: Start, tmp_path: P
 def test_one_result_that_is_too_large_fails_with_advice(start: Start) -> None:
     jobs = start(lambda _s, _p: Outcome(rows=pa.table({"n": list(range(10_000))})), limit_bytes=20_000)
     final = ended(jobs, jobs.submit("s", SELECT).id)
-    assert final.state == "FAILED" and "10,000 rows" in (final.error or "") and "LIMIT" in (final.error or "")
+    assert (
+        final.state == "FAILED"
+        and "first 10,000 rows" in (final.error or "")
+        and "LIMIT" in (final.error or "")
+    )
+
+
+class Coming:
+    """Rows that come in four batches, in another order than their own."""
+
+    schema = pa.schema({"n": pa.int64()})
+
+    def __init__(self, rows: int) -> None:
+        self.order: list[int] = []
+        self.read = 0
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for part in (2, 0, 3, 1):
+            self.read += 1
+            numbers = range(part * self._rows, (part + 1) * self._rows)
+            yield pa.record_batch({"n": list(numbers)}, schema=self.schema)
+        self.order = [1, 3, 0, 2]
+
+
+def test_batches_are_put_in_order(start: Start, tmp_path: Path) -> None:
+    jobs = start(lambda _s, _p: Outcome(rows=Coming(100)))
+    id = jobs.submit("s", SELECT).id
+    assert ended(jobs, id).state == "SUCCEEDED"
+    stream = jobs.rows(id)
+    assert stream is not None
+    with stream, pa.ipc.open_stream(stream) as reader:
+        assert reader.read_all().column("n").to_pylist() == list(range(400))
+    assert [file.name for file in (tmp_path / "rows0").iterdir()] == [f"{id}.arrow"]
+
+
+def test_a_result_that_grows_too_large_is_read_no_further(start: Start, tmp_path: Path) -> None:
+    coming = Coming(1_000)
+    jobs = start(lambda _s, _p: Outcome(rows=coming), limit_bytes=12_000)
+    final = ended(jobs, jobs.submit("s", SELECT).id)
+    assert final.state == "FAILED" and "which its first 2,000 rows take" in (final.error or "")
+    assert coming.read == 2 and not list((tmp_path / "rows0").iterdir())
 
 
 def test_a_full_queue_refuses(start: Start) -> None:
