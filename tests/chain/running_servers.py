@@ -2,14 +2,77 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import psutil
+from chain_support import eventually
 from running_shop import Shop
 
+from headrace.declared import load_own
+from headrace.gateway.client import GatewayClient
+from headrace.services.stack import Stack
+from headrace.settings import Settings
+from headrace.sources.stream.broker import Broker
 from headrace.store.record.commits import history
+
+
+def served(settings: Settings, stack: ExitStack) -> Shop:
+    """A warehouse server with these settings, and nothing else of a stack; `stack` ends it."""
+    services = Stack(settings)
+    stack.callback(services.down)
+    services.up(only=["warehouse"])
+    client = stack.enter_context(GatewayClient(settings))
+    return Shop(services, client, load_own(settings))
+
+
+def outside(first: Settings, catalog_url: str) -> dict[str, Any]:
+    """Settings of a server on another machine, whose database, Kafka and Connect are those of `first`."""
+    broker = Broker.of(first).security
+    return {
+        "catalog_url": catalog_url,
+        "postgres_url": first.postgres_dsn(),
+        "connect_url": first.connect_rest,
+        "kafka_bootstrap_servers": first.kafka_bootstrap,
+        "kafka_security_protocol": broker.protocol,
+        "kafka_sasl_mechanism": broker.mechanism,
+        "kafka_sasl_username": broker.username,
+        "kafka_sasl_password": broker.password,
+    }
+
+
+def refusal(settings: Settings) -> str:
+    """Why a server that is started with these settings gives up."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "headrace.server", "--project", str(settings.project)],
+        env=os.environ | settings.variables(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with GatewayClient(settings) as client:
+            health = eventually("it gives up", lambda: (h := client.health())["state"] == "failed" and h)
+    finally:
+        server.terminate()
+        server.wait(30)
+    return str(health["error"])
+
+
+def serving(shops: Sequence[Shop]) -> Shop:
+    """The one that serves, once there is one and its tables run."""
+    found: list[Shop] = []
+
+    def serves() -> bool:
+        found[:] = [shop for shop in shops if state(shop) == "ready"]
+        return len(found) == 1 and {s.state for s in found[0].client.status()} == {"RUNNING"}
+
+    eventually("one of them serves", serves)
+    return found[0]
 
 
 def state(shop: Shop) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -16,17 +14,15 @@ from typing import Any
 import psycopg
 import pytest
 from chain_support import eventually
-from running_servers import check_one_writer, paused, state
+from running_servers import check_one_writer, outside, paused, refusal, served, serving, state
 from running_shop import Shop, command
 
 from benchmarks.data.many import ManyTables
-from headrace.declared import load_own
 from headrace.demo.background import Background
-from headrace.gateway.client import GatewayClient, StatementRefused
+from headrace.gateway.client import StatementRefused
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
-from headrace.sources.stream.broker import Broker
 from headrace.store.record.commits import history
 
 pytestmark = pytest.mark.long
@@ -84,15 +80,7 @@ class Share:
         return f"dws.{self.many.chains[0]}_0"
 
     def serving(self) -> Shop:
-        """The one that serves, once there is one and its tables run."""
-        found: list[Shop] = []
-
-        def serves() -> bool:
-            found[:] = [shop for shop in self.servers if state(shop) == "ready"]
-            return len(found) == 1 and {s.state for s in found[0].client.status()} == {"RUNNING"}
-
-        eventually(f"one serves {self.many.source}", serves)
-        return found[0]
+        return serving(self.servers)
 
     def wait_standby(self) -> None:
         """One serves, the other one stands by."""
@@ -163,20 +151,8 @@ def shares(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Share, Sh
         left.create(dsns[0])
         right.create(dsns[1])
         catalog = first.postgres_dsn("headrace_catalog")
-        broker = Broker.of(first).security
-        outside: dict[str, Any] = {
-            **shared,
-            "catalog_url": catalog,
-            "postgres_url": dsns[0],
-            "connect_url": first.connect_rest,
-            "kafka_bootstrap_servers": first.kafka_bootstrap,
-            "kafka_security_protocol": broker.protocol,
-            "kafka_sasl_mechanism": broker.mechanism,
-            "kafka_sasl_username": broker.username,
-            "kafka_sasl_password": broker.password,
-        }
         others = [
-            stack.enter_context(scratch_settings(project, serves=serves, **outside))
+            stack.enter_context(scratch_settings(project, serves=serves, **shared, **outside(first, catalog)))
             for serves in ("left", "right", "right")
         ]
         one = served(first.model_copy(update={"catalog_url": catalog}), stack)
@@ -185,14 +161,6 @@ def shares(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Share, Sh
             shop.stack.register_connectors()
         two, four = served(others[0], stack), served(others[2], stack)
         yield Share(left, dsns[0], (one, two)), Share(right, dsns[1], (three, four))
-
-
-def served(settings: Settings, stack: ExitStack) -> Shop:
-    services = Stack(settings)
-    stack.callback(services.down)
-    services.up(only=["warehouse"])
-    client = stack.enter_context(GatewayClient(settings))
-    return Shop(services, client, load_own(settings))
 
 
 def states(shares: Sequence[Share]) -> list[list[str]]:
@@ -220,21 +188,7 @@ def test_a_server_of_what_others_serve_is_refused(shares: tuple[Share, Share]) -
     settings = shares[0].servers[1].settings
     for serves in ("left, right", ""):
         with scratch_settings(settings.project, **_as(settings, serves)) as other:
-            server = subprocess.Popen(
-                [sys.executable, "-m", "headrace.server", "--project", str(other.project)],
-                env=os.environ | other.environment(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            try:
-                with GatewayClient(other) as client:
-                    health = eventually(
-                        "it gives up", lambda: (h := client.health())["state"] == "failed" and h
-                    )
-            finally:
-                server.terminate()
-                server.wait(30)
-            assert "is held by another warehouse server: process " in health["error"]
+            assert "is held by another warehouse server: process " in refusal(other)
     assert states(shares) == [["ready", "standby"]] * 2
 
 

@@ -18,17 +18,14 @@ from typing import Any
 import psycopg
 import pytest
 from chain_support import eventually
-from running_servers import check_one_writer, paused, state
+from running_servers import check_one_writer, outside, paused, served, serving, state
 from running_shop import Shop, command, copy_project
 
 from collector import Collector, collecting
 from headrace.demo.shop import create_shop
-from headrace.gateway.client import GatewayClient
 from headrace.services.scratch import scratch_settings
 from headrace.services.stack import Stack
 from headrace.settings import Settings
-from headrace.sources.stream.broker import Broker
-from headrace.spec import load_project
 from headrace.store.record.commits import history
 
 pytestmark = pytest.mark.long
@@ -50,15 +47,7 @@ class Pair:
     collector: Collector
 
     def serving(self) -> Shop:
-        """The one that serves, once there is one and its tables run."""
-        found: list[Shop] = []
-
-        def serves() -> bool:
-            found[:] = [shop for shop in self.shops if state(shop) == "ready"]
-            return len(found) == 1 and {s.state for s in found[0].client.status()} == {"RUNNING"}
-
-        eventually("one of them serves", serves)
-        return found[0]
+        return serving(self.shops)
 
     def other(self, shop: Shop) -> Shop:
         return next(other for other in self.shops if other is not shop)
@@ -83,31 +72,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         services = Stack(first)
         stack.callback(services.down)
         services.up(only=["connect"])
-        dsn = first.postgres_dsn()
-        create_shop(dsn, seed=31, orders=300, users=60, products=25, words=100)
+        create_shop(first.postgres_dsn(), seed=31, orders=300, users=60, products=25, words=100)
         with psycopg.connect(first.postgres_dsn("postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE headrace_catalog")
         catalog = first.postgres_dsn("headrace_catalog")
         one = served(first.model_copy(update={"catalog_url": catalog}), stack)
         one.stack.register_connectors()
         one.wait_caught_up()
-        broker = Broker.of(first).security
-        second = stack.enter_context(
-            project(
-                folder / "second",
-                **shared,
-                log_format="json",
-                otlp_endpoint=collector.url,
-                catalog_url=catalog,
-                postgres_url=dsn,
-                connect_url=first.connect_rest,
-                kafka_bootstrap_servers=first.kafka_bootstrap,
-                kafka_security_protocol=broker.protocol,
-                kafka_sasl_mechanism=broker.mechanism,
-                kafka_sasl_username=broker.username,
-                kafka_sasl_password=broker.password,
-            )
-        )
+        own = {"log_format": "json", "otlp_endpoint": collector.url}
+        second = stack.enter_context(project(folder / "second", **shared, **own, **outside(first, catalog)))
         two = served(second, stack)
         yield Pair((one, two), collector)
 
@@ -118,14 +91,6 @@ def project(folder: Path, **settings: Any) -> Iterator[Settings]:
     copy_project(folder)
     with scratch_settings(folder, **settings) as scratch:
         yield scratch
-
-
-def served(settings: Settings, stack: ExitStack) -> Shop:
-    services = Stack(settings)
-    stack.callback(services.down)
-    services.up(only=["warehouse"])
-    client = stack.enter_context(GatewayClient(settings))
-    return Shop(services, client, load_project(settings.project))
 
 
 def check(shop: Shop) -> None:
@@ -175,7 +140,7 @@ def healthy(shop: Shop, *arguments: str) -> bool:
     """As Kubernetes asks."""
     done = subprocess.run(
         [sys.executable, "-m", "headrace.services.health", "warehouse", *arguments],
-        env=os.environ | shop.settings.environment(),
+        env=os.environ | shop.settings.variables(),
         cwd=shop.settings.project,
         capture_output=True,
         check=False,

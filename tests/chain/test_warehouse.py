@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import duckdb
@@ -16,9 +13,10 @@ import pytest
 from chain_support import eventually
 from confluent_kafka import Producer
 from deltalake import DeltaTable
+from running_servers import refusal
 from running_shop import Shop
 
-from headrace.gateway.client import GatewayClient, StatementRefused
+from headrace.gateway.client import StatementRefused
 from headrace.results import DeadLettersResult, RefreshResult, TableStatus
 from headrace.services import processes
 from headrace.services.scratch import free_ports
@@ -279,18 +277,9 @@ def test_bad_requests_are_refused_before_anything_runs(shop: Shop, statement: st
 def test_a_second_server_on_the_same_data_is_refused(shop: Shop) -> None:
     gateway, connect = free_ports(2)
     other = shop.settings.model_copy(update={"gateway_port": gateway, "spark_connect_port": connect})
-    command = [sys.executable, "-m", "headrace.server", "--project", str(other.project)]
-    server = subprocess.Popen(
-        command, env=os.environ | other.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        with GatewayClient(other) as client:
-            health = eventually("it gives up", lambda: (h := client.health())["state"] == "failed" and h)
-    finally:
-        server.terminate()
-        server.wait(30)
-    assert "is held by another warehouse server" in health["error"]
-    assert f"process {shop.pid} of " in health["error"]
+    error = refusal(other)
+    assert "is held by another warehouse server" in error
+    assert f"process {shop.pid} of " in error
     assert shop.client.query(f"SELECT count(*) AS n FROM {WATCHED}").num_rows == 1
 
 

@@ -11,7 +11,7 @@ from sqlglot.tokens import Token, TokenType
 
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor
-from headrace.gateway.queries import ELSEWHERE_HINT, check_query
+from headrace.gateway.queries import check_query
 from headrace.gateway.statements import (
     Alter,
     AlterQuery,
@@ -54,6 +54,7 @@ from headrace.results import Start
 from headrace.spec.alteration import DOWNSTREAM, PROPERTIES, Property, freshness_text
 from headrace.spec.model import RefreshMode
 from headrace.spec.partitions.label_range import LabelRange
+from headrace.spec.project import ELSEWHERE_HINT
 from headrace.spec.syntax.interval import UNITS, NoInterval, interval
 
 READER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

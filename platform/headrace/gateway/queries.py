@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 from headrace.errors import did_you_mean
 from headrace.gateway.cursor import Cursor, error_at
 from headrace.spec.model import QUARANTINE
+from headrace.spec.project import ELSEWHERE_HINT
 from headrace.spec.sql.programs import REFLECTION
 
 _TABLE_FUNCTIONS = frozenset(
@@ -30,9 +31,6 @@ _TABLE_FUNCTIONS = frozenset(
     }
 )
 _PATH_HINT = "read a materialized table by its name; `SHOW MATERIALIZED TABLES` lists them"
-
-
-ELSEWHERE_HINT = "ask that one; `headrace status` names it"
 
 
 def check_query(cursor: Cursor, tables: Collection[str], elsewhere: Mapping[str, str]) -> str:

@@ -126,7 +126,7 @@ class Service:
     def _parsed(self, sql: str) -> ParsedStatement:
         project = self._ready().project
         tables = {str(name): spec.partition_column for name, spec in project.tables.items()}
-        return parse(sql, tables, {str(name): project.is_elsewhere(name) for name in project.elsewhere})
+        return parse(sql, tables, {str(name): project.why_elsewhere(name) for name in project.elsewhere})
 
     def status(self) -> list[TableStatus]:
         """Every table's status."""

@@ -36,6 +36,10 @@ def raise_all(errors: Sequence[SpecError]) -> None:
         raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
 
 
+ELSEWHERE_HINT = "ask that one; `headrace status` names it"
+"""Beside `Project.why_elsewhere`."""
+
+
 @dataclass(frozen=True)
 class Project:
     """What a project directory declares. `tables` stand in topological order, upstreams first.
@@ -52,15 +56,15 @@ class Project:
     def table(self, name: str) -> TableSpec:
         found = TableName.parse(name.lower())
         if found in self.elsewhere:
-            raise UnknownName(f"{self.is_elsewhere(found)}. Next: ask that one; `headrace status` names it")
+            raise UnknownName(f"{self.why_elsewhere(found)}. Next: {ELSEWHERE_HINT}")
         try:
             return self.tables[found]
         except KeyError:
             hint = did_you_mean(name, map(str, self.tables))
             raise UnknownName(f"there is no table `{name}` in {self.directory / 'layers'}; {hint}") from None
 
-    def is_elsewhere(self, name: TableName) -> str:
-        """What is said of a table that another server keeps."""
+    def why_elsewhere(self, name: TableName) -> str:
+        """Why a table is another server's."""
         sources = ", ".join(f"`{source}`" for source in self.elsewhere[name])
         return f"`{name}` comes of {sources}, which another server serves"
 

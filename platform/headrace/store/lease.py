@@ -20,7 +20,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
@@ -318,13 +318,18 @@ def _alive(known: Mapping[str, _Found]) -> list[Holder]:
     return [found.holder for found in known.values() if not found.holder.is_gone]
 
 
+def share_name(sources: Sequence[str]) -> str:
+    """What the tables of some sources are called in a warehouse: their sources, in order."""
+    return "__".join(sources)
+
+
 def lease_of(warehouse: Location, permit: Permit, sources: tuple[str, ...] = ()) -> Lease:
     """The lease of a warehouse, or of its tables of some sources: an object in its store, or files in it.
 
     Args:
         sources: in order; () for all.
     """
-    place = warehouse / LEASES / "__".join(sources) if sources else _of_all(warehouse)
+    place = warehouse / LEASES / share_name(sources) if sources else _of_all(warehouse)
     return Lease(
         _text_of(place), permit, warehouse, sources=sources, others=lambda: _places(warehouse, place)
     )
