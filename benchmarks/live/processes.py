@@ -39,7 +39,7 @@ def command(words: Sequence[str], settings: Settings) -> subprocess.CompletedPro
     """`headrace …` as a process of its own, in that project."""
     return subprocess.run(
         [sys.executable, "-m", "headrace.cli.main", *words],
-        env=os.environ | settings.environment(),
+        env=os.environ | settings.variables(),
         cwd=settings.project,
         capture_output=True,
         text=True,

@@ -84,7 +84,7 @@ def deployed_tables(
     Raises:
         TerminalError: one that is declared here runs on the server of another source.
     """
-    ours, others = of_sources(_applied(catalog, project.directory), sources)
+    ours, others = of_sources(applied_tables(catalog, project.directory), sources)
     for name in project.tables:
         if name in others:
             raise TerminalError(
@@ -94,7 +94,8 @@ def deployed_tables(
     return ours
 
 
-def _applied(catalog: Catalog, directory: Path) -> dict[TableName, TableSpec]:
+def applied_tables(catalog: Catalog, directory: Path) -> dict[TableName, TableSpec]:
+    """The texts that were applied last, as of layer files in a project's directory."""
     found = {}
     for row in catalog.rows():
         name = TableName.parse(row.name)

@@ -1,4 +1,4 @@
-"""One project's settings: environment (`HEADRACE_*`), then `<project>/headrace.toml`, then these defaults."""
+"""One project's settings: environment (`HEADRACE_*`), then the files of a project, then these defaults."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ Memory = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
 
 LOOPBACK = "127.0.0.1"
 SETTINGS_FILE = "headrace.toml"
+ENVIRONMENT_FILE = ".headrace/environment.toml"
+"""What `headrace clone` has set in this checkout; it comes before `headrace.toml`, which is everybody's."""
+CATALOG_FILE = "catalog.db"
 SQLITE = "sqlite:///"
 SOURCE_ROLE = "headrace_source"
 """By which the embedded PostgreSQL is followed. It replicates and reads, and owns nothing."""
@@ -60,6 +63,13 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=_default_home, description="fetched JVM artifacts, shared by projects")
     data: Path = Field(
         default=Path(".headrace/data"), description="the warehouse, the services' state and their logs"
+    )
+
+    environment: str = Field(
+        default="",
+        pattern=r"^([a-z][a-z0-9_-]{0,40})?$",
+        description="name of an environment beside the production: it leaves sources and connectors as they "
+        "are, and publishes nothing",
     )
 
     # Below the ports that systems give to outgoing connections, of which one may have any of those just now.
@@ -248,7 +258,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             raise TerminalError(_explain(error, directory)) from None
         except tomllib.TOMLDecodeError as error:
-            raise TerminalError(f"{directory / SETTINGS_FILE}: not TOML: {error}") from None
+            raise TerminalError(f"{_garbled(directory)}: not TOML: {error}") from None
 
     @classmethod
     def settings_customise_sources(
@@ -263,7 +273,8 @@ class Settings(BaseSettings):
         sources = (init_settings, env_settings)
         if project is None:
             return sources
-        return (*sources, TomlConfigSettingsSource(settings_cls, toml_file=Path(project) / SETTINGS_FILE))
+        files = (TomlConfigSettingsSource(settings_cls, toml_file=file) for file in _files(Path(project)))
+        return (*sources, *files)
 
     @property
     def slot_lag(self) -> tuple[int, int]:
@@ -417,8 +428,12 @@ class Settings(BaseSettings):
             unused |= {"connect_port"}
         if not self.spark_connect:
             unused |= {"spark_connect_port"}
-        names = [name for name in type(self).model_fields if name.endswith("_port")]
-        return {name: getattr(self, name) for name in names if name not in unused}
+        return {name: port for name, port in self.all_ports.items() if name not in unused}
+
+    @property
+    def all_ports(self) -> dict[str, int]:
+        """Those, too, that it would listen on with other settings."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name.endswith("_port")}
 
     @property
     def warehouse(self) -> Location:
@@ -474,7 +489,7 @@ class Settings(BaseSettings):
         """The catalog's SQLAlchemy URL."""
         if self.catalog_url is not None:
             return urlsplit(self.catalog_url)._replace(scheme="postgresql+psycopg").geturl()
-        return f"{SQLITE}{self.state / 'catalog.db'}"
+        return f"{SQLITE}{self.state / CATALOG_FILE}"
 
     @property
     def connectors(self) -> Path:
@@ -562,7 +577,7 @@ class Settings(BaseSettings):
         name = quote(database or self.postgres_database)
         return f"postgresql://headrace:{quote(self._owner_password)}@{LOOPBACK}:{self.postgres_port}/{name}"
 
-    def environment(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """These settings as variables: a process started with them loads exactly the same."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {f"HEADRACE_{name.upper()}": "" if v is None else str(v) for name, v in values.items()}
@@ -570,7 +585,7 @@ class Settings(BaseSettings):
     @property
     def digest(self) -> str:
         """The same for equal settings, another for others; it tells nothing of them."""
-        return hashlib.sha256(repr(sorted(self.environment().items())).encode()).hexdigest()
+        return hashlib.sha256(repr(sorted(self.variables().items())).encode()).hexdigest()
 
     @property
     def spark_configuration(self) -> dict[str, str]:
@@ -620,6 +635,21 @@ class Settings(BaseSettings):
             # Where connectors of MySQL's kind keep the history of their tables' columns.
             "HEADRACE_SOURCE_KAFKA": self.kafka_bootstrap,
         }
+
+
+def _files(project: Path) -> tuple[Path, Path]:
+    """Of a project's settings, in the order in which they count."""
+    return project / ENVIRONMENT_FILE, project / SETTINGS_FILE
+
+
+def _garbled(project: Path) -> Path:
+    """The file that is not TOML."""
+    for file in _files(project):
+        try:
+            tomllib.loads(file.read_text() if file.is_file() else "")
+        except tomllib.TOMLDecodeError:
+            return file
+    raise AssertionError("both can be read")
 
 
 def _held(file: Path) -> str:
@@ -673,7 +703,8 @@ def _explain(error: ValidationError, project: Path) -> str:
         where = f"`{name}={value}`: " if name else ""
         lines.append(where + problem["msg"].removeprefix("Value error, "))
     shown = "\n  ".join(lines)
-    return f"settings of {project} (environment HEADRACE_*, then {project / SETTINGS_FILE}):\n  {shown}"
+    files = ", ".join(str(f) for f in _files(project) if f.is_file() or f.name == SETTINGS_FILE)
+    return f"settings of {project} (environment HEADRACE_*, then {files}):\n  {shown}"
 
 
 def _bytes(memory: str) -> int:

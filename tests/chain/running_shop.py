@@ -353,7 +353,7 @@ def command(
     """`headrace …` as a process of its own, in the shop's project."""
     done = subprocess.run(
         [sys.executable, "-m", "headrace.cli.main", *arguments],
-        env=os.environ | shop.settings.environment(),
+        env=os.environ | shop.settings.variables(),
         cwd=shop.settings.project,
         input=stdin,
         capture_output=True,

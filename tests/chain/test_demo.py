@@ -42,7 +42,7 @@ def test_the_demo_ends_with_every_table_proven_and_stops_what_it_started(setting
     options = ("--exit", "--json", str(figures), "--rate", "20", "--warm-up", "0", "--seconds", "6")
     done = subprocess.run(
         [str(ROOT / "headrace"), "demo", *options],
-        env=os.environ | settings.environment(),
+        env=os.environ | settings.variables(),
         cwd=settings.project,
         capture_output=True,
         text=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from chain_support import eventually
 from object_store import ObjectServer, object_server
-from running_shop import Shop, own_shop
+from running_shop import Shop, check_changelog, own_shop
 
 import log_race
 from headrace.errors import TerminalError
@@ -19,6 +19,7 @@ from headrace.services.scratch import scratch_settings
 from headrace.settings import Settings
 from headrace.storage.object_path import ObjectPath
 from headrace.storage.permit import Permit
+from headrace.store.cloning import clone_table
 from headrace.store.lease import lease_of
 
 pytestmark = pytest.mark.long
@@ -78,6 +79,16 @@ def test_a_killed_store_loses_nothing(remote: Shop, store: ObjectServer) -> None
     check(remote)
 
 
+def test_a_table_is_cloned_by_the_store(remote: Shop) -> None:
+    place = remote.settings.warehouse.with_name("clone")
+    with remote.load(seed=94):
+        remote.wait_advanced(TABLE, by=2)
+        shared = clone_table(remote.path(TABLE, "changelog").parent, place)
+        remote.wait_advanced(TABLE)
+    assert shared.copied > 0 and shared.linked == 0
+    check_changelog(place / "changelog", remote.primary_key(TABLE))
+
+
 def noticed(shop: Shop) -> bool:
     """A table says that it cannot commit."""
     try:
@@ -111,7 +122,7 @@ def test_of_several_commits_of_spark_to_one_version_one_is_made(store: ObjectSer
     with scratch_settings(tmp_path, driver_memory="1g", **store.settings("races")) as settings:
         command = [sys.executable, "-c", RACE, str(tmp_path)]
         beside = {"PYTHONPATH": str(Path(log_race.__file__).parent)}
-        environment = os.environ | settings.environment() | beside
+        environment = os.environ | settings.variables() | beside
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert "one each" in done.stdout, done.stdout + done.stderr
 

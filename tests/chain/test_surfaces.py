@@ -47,7 +47,7 @@ def typed(shop: Shop, keys: str, *arguments: str) -> str:
     child, terminal = pty.fork()
     if not child:
         os.chdir(shop.settings.project)
-        environment = os.environ | shop.settings.environment() | {"TERM": "xterm", "LINES": "40"}
+        environment = os.environ | shop.settings.variables() | {"TERM": "xterm", "LINES": "40"}
         os.execve(sys.executable, [sys.executable, "-m", "headrace.cli.main", *arguments], environment)
     os.write(terminal, keys.encode())
     shown = b""

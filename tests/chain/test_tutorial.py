@@ -40,7 +40,7 @@ def test_every_command_does_what_the_page_says(somebodys: Settings, tmp_path: Pa
     server = postmaster(somebodys)
     assert server is not None
     with scratch_settings(tmp_path / "warehouse", driver_memory="1g") as settings:
-        own = settings.environment()
+        own = settings.variables()
         for given in ("HEADRACE_PROJECT", "HEADRACE_POSTGRES_URL"):
             own.pop(given, None)
         environment = os.environ | own

@@ -62,7 +62,7 @@ def test_a_process_started_with_the_settings_loads_the_same(
 ) -> None:
     (tmp_path / "headrace.toml").write_text('driver_memory = "3g"\nmax_offsets_per_trigger = 7\n')
     settings = Settings.load(tmp_path)
-    for name, value in settings.environment().items():
+    for name, value in settings.variables().items():
         monkeypatch.setenv(name, value)
     assert Settings.load(tmp_path) == settings
 

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from headrace.cli._shared import errors
 from headrace.cli.bench import bench
 from headrace.cli.project.apply import apply
+from headrace.cli.project.clone import clone
 from headrace.cli.project.init import init
 from headrace.cli.project.plan import plan
 from headrace.cli.project.test import test
@@ -108,6 +109,7 @@ for command in (
     resync,
     erase,
     init,
+    clone,
     doctor,
     logs,
     report,

@@ -42,7 +42,7 @@ def _warehouse(settings: Settings) -> Program:
         name="warehouse",
         command=command,
         directory=str(settings.project),
-        environment=settings.environment()
+        environment=settings.variables()
         | settings.own_source_variables()
         | settings.target_variables()
         | kafka.entry(settings),
@@ -53,7 +53,7 @@ def _warehouse(settings: Settings) -> Program:
 def _dagster(name: ServiceName) -> Callable[[Settings], Program]:
     def prepare(settings: Settings) -> Program:
         program = dagster.prepare(settings, name)
-        return replace(program, environment={**settings.environment(), **program.environment})
+        return replace(program, environment={**settings.variables(), **program.environment})
 
     return prepare
 

@@ -128,12 +128,14 @@ class Stack:
         Args:
             only: names of those to register; None: all.
 
-        Returns the connectors' names. Registering again changes nothing.
+        Returns the connectors' names. Registering again changes nothing. An environment registers none.
         """
         from headrace.services.first_load import FirstLoad
         from headrace.sources.registration import register_all
 
         report = on_progress or (lambda name, message: None)
+        if self.settings.environment:
+            return []
         self._refuse_unready(only)
         load = FirstLoad(
             self.settings,

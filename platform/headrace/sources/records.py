@@ -9,9 +9,13 @@ SNAPSHOTS, SLOTS = "snapshots", "slots"
 """Bulk snapshots, and streams that were made anew: a folder each, a small file a source."""
 
 
+FOLDER = "_sources"
+"""In the warehouse."""
+
+
 def records(settings: Settings) -> Location:
     """The folder of these. What an earlier version kept beside the services' state comes along."""
-    place = settings.warehouse / "_sources"
+    place = settings.warehouse / FOLDER
     for kind in (SNAPSHOTS, SLOTS):
         for file in (settings.state / kind).glob("*.json"):
             moved = place / kind / file.name

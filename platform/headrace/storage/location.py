@@ -78,6 +78,30 @@ def append_text(location: Location, text: str) -> None:
         file.write(text)
 
 
+def share(source: Location, target: Location) -> bool:
+    """Let a file that nobody changes be in a second place, too. Raises FileNotFoundError.
+
+    Args:
+        target: where there is none; of an object store, in the same bucket.
+    Returns:
+        Whether it takes no room there, being the same file. Object stores, which copy it themselves, cannot
+        do that, nor can two file systems.
+    """
+    if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
+        source.copy(target)
+        return False
+    assert isinstance(source, Path) and isinstance(target, Path), (source, target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copy2(source, target)
+        return False
+    return True
+
+
 def names(folder: Location) -> list[str]:
     """What lies in a folder directly; empty where there is none."""
     if isinstance(folder, ObjectPath):

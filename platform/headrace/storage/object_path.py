@@ -124,6 +124,12 @@ class ObjectPath:
             return None
         return str(put["e_tag"])
 
+    def copy(self, target: ObjectPath) -> None:
+        """Let the store copy it to a key of the same bucket. Raises FileNotFoundError."""
+        import obstore
+
+        obstore.copy(self._client, self.key, target.key)
+
     def open(self, *, encoding: str = "utf-8") -> IO[str]:
         """Its text, read at once. Raises FileNotFoundError."""
         return io.StringIO(self.read_text(encoding))

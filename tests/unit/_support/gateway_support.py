@@ -191,7 +191,7 @@ class FakeWarehouse:
             accounts=self.accounts if history else [],
         )
 
-    def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
+    def select(self, sql: str) -> pa.Table:
         self.calls.append(("select", sql))
         return self.on_select(sql) if self.on_select else self.rows
 

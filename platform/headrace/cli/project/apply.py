@@ -10,7 +10,7 @@ from headrace.cli._shared import progress
 from headrace.cli._shared.options import Json, Project, load_settings, open_client
 from headrace.cli._shared.output import note, print_json
 from headrace.cli._shared.tables import show_applied
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 
 if TYPE_CHECKING:
     from headrace.settings import Settings
@@ -33,6 +33,13 @@ def apply(
     if not dry_run:
         _write_missing(settings)
     changed, new = ([], []) if dry_run else _connectors(settings)
+    if settings.environment and (differing := [*changed, *new]):
+        named = ", ".join(f"`{name}`" for name in differing)
+        raise TerminalError(
+            f"Kafka Connect has {named} otherwise than the file says, and the environment "
+            f"`{settings.environment}` changes no connector. Next: `headrace apply` with that file in the "
+            "production, then here"
+        )
     _register(settings, changed)  # what they capture now is read by the tables that are applied
     with open_client(project) as client:
         if dry_run or not as_json:

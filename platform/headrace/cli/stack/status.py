@@ -47,9 +47,10 @@ def status(project: Project = None, as_json: Json = False) -> None:
 class _Overview:
     """`tables` is None where the warehouse server does not answer; `error` says why. `serving`: who has the
     warehouse's lease, where this server stands by. `servers`: where several divide the project, who has which
-    sources."""
+    sources. `environment`: its name; empty for the production."""
 
     project: str
+    environment: str
     services: list[ServiceStatus]
     tables: list[TableStatus] | None
     error: str | None
@@ -66,6 +67,7 @@ class _Overview:
     def as_dict(self) -> dict[str, Any]:
         return {
             "project": self.project,
+            "environment": self.environment,
             "services": [service.model_dump() for service in self.services],
             "tables": self.tables and [table.model_dump() for table in self.tables],
             "error": self.error,
@@ -94,7 +96,14 @@ def _look(settings: Settings, *, jvm: bool) -> _Overview:
         except HeadraceError as e:
             error, serving = str(e), client.serving_instead()
         return _Overview(
-            str(settings.project), found.result(), tables, error, spent, serving, _servers(settings)
+            str(settings.project),
+            settings.environment,
+            found.result(),
+            tables,
+            error,
+            spent,
+            serving,
+            _servers(settings),
         )
 
 
@@ -108,6 +117,8 @@ def _servers(settings: Settings) -> list[Holder]:
 
 def _show(seen: _Overview) -> None:
     """Two tables for a person."""
+    if seen.environment:
+        print(f"environment {seen.environment}\n")
     print_columns(
         ("service", "state", "pid", "port", "memory", "detail"),
         [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.engine.table.table import StgTable
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, TerminalError
 from headrace.sources.connect import ConnectClient
 from headrace.sources.database import database
 from headrace.sources.health import why_halted
@@ -28,6 +28,7 @@ class Origins:
         connector: its connector, likewise.
         connect_url: Kafka Connect's REST address.
         records: of the sources; see `sources.records`.
+        environment: whose streams are another one's, and made anew there alone; "" for the production.
     """
 
     topics: Topics
@@ -35,6 +36,7 @@ class Origins:
     connector: Callable[[str], Connector]
     connect_url: str
     records: Location
+    environment: str = ""
 
     def look(self, tables: Sequence[StgTable]) -> dict[TableName, str]:
         """Tables that something else was put in front of, each with why. The others note what they read."""
@@ -61,6 +63,8 @@ class Origins:
             tables: all that read the source.
         Returns:
             Whether it was; then all of them lack what was changed before.
+        Raises:
+            TerminalError: this is an environment.
         """
         source = table.source.table.source
         heads = {t.name: t.store.commit for t in tables}
@@ -71,6 +75,11 @@ class Origins:
         slotted = any(_known(t).slotted for t in tables)
         if at is None or not ((at.slot and slotted) or any(_back(head, at) for head in back)):
             return False
+        if self.environment:
+            raise TerminalError(
+                f"the stream of `{source}` must be made anew, which the environment `{self.environment}` "
+                f"may not do. Next: `headrace resync {table.name}` in the production, then here"
+            )
         captured = [t.source.table for t in tables]
         with ConnectClient(self.connect_url) as client:
             database(self.dsn(source)).restream(

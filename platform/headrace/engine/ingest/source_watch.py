@@ -42,6 +42,7 @@ class SourceWatch:
         dsn: connection string of a source by its name.
         connector: its connector, likewise.
         connect_url: Kafka Connect's REST address.
+        restarts: whether connectors that failed are started again.
         clock: seconds.
     """
 
@@ -49,6 +50,7 @@ class SourceWatch:
     connector: Callable[[str], Connector]
     connect_url: str
     limits: Limits
+    restarts: bool = True
     clock: Callable[[], float] = time.monotonic
     _found: dict[str, list[Alert]] = field(default_factory=dict)
     _seen: dict[str, Facts] = field(default_factory=dict)
@@ -65,6 +67,8 @@ class SourceWatch:
             facts = database(self.dsn(source)).health(self.connector(source), connectors.get(source))
             self._seen[source] = facts = self._since(source, facts)
             self._found[source] = judge(source, facts, self.limits)
+            if not self.restarts:
+                continue
             if source in connectors and self._due(source, failed=connectors[source].state == FAILED):
                 self._start_again(source)
 

@@ -30,11 +30,19 @@ class Publishers:
     Args:
         warehouse: where the tables are.
         state: folder of the services' state.
+        environment: an environment publishes nothing, whatever is declared; "" for the production.
     """
 
     def __init__(
-        self, registry: Registry, sessions: Sessions, readers: Readers, warehouse: Location, state: Path
+        self,
+        registry: Registry,
+        sessions: Sessions,
+        readers: Readers,
+        warehouse: Location,
+        state: Path,
+        environment: str = "",
     ) -> None:
+        self._environment = environment
         self._registry, self._sessions, self._readers = registry, sessions, readers
         self._place, self._state = warehouse / IDENTITY, state
         self._running: dict[TableName, Publisher] = {}
@@ -60,7 +68,8 @@ class Publishers:
             self._agree()
 
     def _agree(self) -> None:
-        wanted = {t.name: t.spec.target for t in list(self._registry) if t.spec.target is not None}
+        declared = [] if self._environment else list(self._registry)
+        wanted = {t.name: t.spec.target for t in declared if t.spec.target is not None}
         ended = [name for name, running in self._running.items() if wanted.get(name) != running.target]
         self._end(ended)
         for name in ended:
@@ -83,6 +92,11 @@ class Publishers:
         """The one of a table. Raises TerminalError where it is not published."""
         if table.spec.target is not None:
             self.look()
+        if self._environment:
+            raise TerminalError(
+                f"`{table.name}` is not published: the environment `{self._environment}` publishes nothing. "
+                "Next: publish it in the production"
+            )
         if (found := self._running.get(table.name)) is None:
             raise TerminalError(
                 f"`{table.name}` is not published: its file has no WITH ('publish' = 'postgresql://…'). "

@@ -292,6 +292,7 @@ def build(
         deployment.connector,
         settings.connect_rest,
         records(settings),
+        settings.environment,
     )
     columns = SourceColumns(deployment.dsn, deployment.message_key)
     make = flow_maker(
@@ -340,7 +341,13 @@ def build(
         failures,
         recomputing.advance,
         loads.refuse,
-        SourceWatch(deployment.dsn, deployment.connector, settings.connect_rest, Limits(*settings.slot_lag)),
+        SourceWatch(
+            deployment.dsn,
+            deployment.connector,
+            settings.connect_rest,
+            Limits(*settings.slot_lag),
+            restarts=not settings.environment,
+        ),
     )
     completion = partition_completion(catalog, sessions, registry, flows, offline, proof, publication)
     return Engine(
@@ -359,6 +366,8 @@ def build(
         columns,
         failures,
         deployment,
-        Publishers(registry, sessions, catalog.readers, settings.warehouse, settings.state),
+        Publishers(
+            registry, sessions, catalog.readers, settings.warehouse, settings.state, settings.environment
+        ),
         run_id,
     )

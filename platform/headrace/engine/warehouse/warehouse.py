@@ -10,6 +10,7 @@ from headrace.catalog import Catalog, CatalogRow
 from headrace.engine.backfill.backfill import check_range
 from headrace.engine.proof.accounting import accounting
 from headrace.engine.read import changes, views
+from headrace.engine.read.streamed import StreamedRows
 from headrace.engine.spark.job_group import JobGroup
 from headrace.engine.spark.jvm import jvm_status
 from headrace.engine.spark.meter import METER
@@ -27,6 +28,7 @@ from headrace.engine.warehouse import status
 from headrace.engine.warehouse.engine import Engine
 from headrace.engine.warehouse.lifecycle import Lifecycle
 from headrace.engine.warehouse.partition_status import partition_listing, summaries, with_completion
+from headrace.errors import TerminalError
 from headrace.progress import Progress
 from headrace.results import (
     AlterResult,
@@ -59,6 +61,7 @@ from headrace.spec import Project
 from headrace.spec.alteration import Property
 from headrace.spec.edit import Edit, rollback
 from headrace.spec.partitions.label_range import LabelRange
+from headrace.store.lease import share_name
 from headrace.store.record.frontier import Offsets
 
 if TYPE_CHECKING:
@@ -107,12 +110,12 @@ class Warehouse:
         """Stop the flows between two micro-batches, then Spark; free the lease."""
         self._lifecycle.stop()
 
-    def select(self, sql: str, *, limit: int | None = None) -> pa.Table:
-        """Rows of a SELECT over live tables."""
+    def select(self, sql: str) -> StreamedRows:
+        """Rows of a SELECT over live tables. Spark runs it as they are read."""
         engine = self._engine()
         spark, quarantine = engine.sessions.flow, engine.quarantine
         frame = views.select(spark, engine.registry, sql, lambda table: quarantine.frame(spark, table))
-        return (frame if limit is None else frame.limit(limit)).toArrow()
+        return StreamedRows(frame)
 
     def refresh(self, table: str, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:
         """INSERT OVERWRITE of a partition range (all where None), beside the running stream.
@@ -230,6 +233,7 @@ class Warehouse:
 
     def load(self, source: str, *, progress: Progress) -> LoadResult:
         """The bulk snapshot of a source that no connector reads yet, into all of its stg tables."""
+        self._refuse_in_environment(f"load `{source}`, which begins its stream")
         return self._engine().loads.load(source, progress)
 
     def suspend(self, table: str) -> None:
@@ -278,7 +282,7 @@ class Warehouse:
         made = edit(self.project) if edit is not None else None
         green = None
         if blue_green:
-            place = self._settings.warehouse / "green" / "__".join(self._settings.served or ("all",))
+            place = self._settings.warehouse / "green" / share_name(self._settings.served or ("all",))
             green = Green(engine.sessions, engine.registry, engine.flows, place, engine.run_id)
         work = engine.applying(green, purge=made is not None)
         with self._cancellable(progress):
@@ -335,9 +339,19 @@ class Warehouse:
         """
         engine, found = self._engine(), self._table(table)
         engine.loads.refuse()
+        if not dry_run:
+            self._refuse_in_environment("erase what Kafka holds of a key")
         with self._cancellable(progress, urgent=not dry_run):
             return engine.erasing(self._lifecycle.dead_letters).run(
                 found, key, history=history, dry_run=dry_run, progress=progress
+            )
+
+    def _refuse_in_environment(self, what: str) -> None:
+        """Raise TerminalError where sources and topics are another one's."""
+        if name := self._settings.environment:
+            raise TerminalError(
+                f"the environment `{name}` does not {what}: that is the production's. Next: do it there, "
+                "then `headrace clone … --replace` here"
             )
 
     def changes(self, table: str, start: Start, reader: str | None) -> ChangePage:

@@ -13,6 +13,7 @@ import pytest
 from headrace.engine.ingest import origins as module
 from headrace.engine.ingest.origins import Origins
 from headrace.engine.table.run import TableRun
+from headrace.errors import TerminalError
 from headrace.sources.origin import Server
 from headrace.sources.stream.envelope import sequence
 from headrace.spec.model import SourceTable
@@ -182,6 +183,17 @@ def test_a_stream_is_made_anew_once_and_every_table_of_its_source_must_be_read_a
     tables[1].run.origin = world.origins.now(tables[1])
     committed(tables[1])
     assert world.look(*tables) == {}
+
+
+def test_an_environment_makes_no_stream_anew(world: World) -> None:
+    tables = [table("a"), table("b")]
+    assert world.look(*tables) == {}
+    world.origins = replace(world.origins, environment="dev")
+    assert not world.origins.renew(tables[0], tables)
+    lost(world)
+    with pytest.raises(TerminalError, match=r"`headrace resync a` in the production, then here"):
+        world.origins.renew(tables[0], tables)
+    assert world.renewed == []
 
 
 def test_an_older_copy_is_followed_by_a_new_slot(world: World) -> None:

@@ -51,9 +51,10 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
     return connect
 
 
-def watched(connect: Connect) -> SourceWatch:
+def watched(connect: Connect, *, restarts: bool = True) -> SourceWatch:
     nothing: Any = lambda source: source  # noqa: E731
-    return SourceWatch(nothing, nothing, "http://connect", Limits(1, 2), clock=lambda: connect.now)
+    clock = lambda: connect.now  # noqa: E731
+    return SourceWatch(nothing, nothing, "http://connect", Limits(1, 2), restarts=restarts, clock=clock)
 
 
 def pass_time(connect: Connect, watch: SourceWatch, seconds: float) -> None:
@@ -94,6 +95,13 @@ def test_one_that_is_stopped_is_left_alone(connect: Connect) -> None:
         connect.state = state
         pass_time(connect, watch, 100)
     assert connect.restarted == []
+
+
+def test_an_environment_leaves_it_to_the_production(connect: Connect) -> None:
+    watch = watched(connect, restarts=False)
+    connect.state = "FAILED"
+    pass_time(connect, watch, 4 * LONGEST_SECONDS)
+    assert connect.restarted == [] and watch.alerts("shop")
 
 
 def test_what_was_seen_is_told(connect: Connect) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.engine.publishing import publishers
 from headrace.engine.publishing.publishers import IDENTITY, Publishers
+from headrace.errors import TerminalError
 from headrace.spec.model import TableName
 
 TABLE = SimpleNamespace(name=TableName("dws", "t"), spec=SimpleNamespace(target="postgresql://x"))
@@ -32,10 +33,12 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def look(warehouse: Path, state: Path) -> None:
+def look(warehouse: Path, state: Path, environment: str = "") -> Publishers:
     registry: Any = [TABLE]
     nobody: Any = SimpleNamespace(all=lambda: [])
-    Publishers(registry, nobody, nobody, warehouse, state).look()
+    found = Publishers(registry, nobody, nobody, warehouse, state, environment)
+    found.look()
+    return found
 
 
 def test_whoever_serves_the_warehouse_publishes_as_the_same(tmp_path: Path, published: list[str]) -> None:
@@ -58,3 +61,10 @@ def test_what_was_published_before_goes_on_as_the_same(tmp_path: Path, published
     (state / IDENTITY).write_text("abc\n")
     look(warehouse, state)
     assert published == ["abc"]
+
+
+def test_an_environment_publishes_nothing(tmp_path: Path, published: list[str]) -> None:
+    table: Any = TABLE
+    with pytest.raises(TerminalError, match="the environment `dev` publishes nothing"):
+        look(tmp_path, tmp_path, "dev").of(table)
+    assert published == [] and not (tmp_path / IDENTITY).exists()
