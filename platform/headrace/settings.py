@@ -87,6 +87,10 @@ class Settings(BaseSettings):
         description="also serve Spark Connect; whoever has its token does what the server's user may",
     )
     spark_connect_port: Port = 25002
+    flight_sql: bool = Field(
+        default=False, description="also serve Arrow Flight SQL, by which BI tools read tables"
+    )
+    flight_sql_port: Port = 25003
     dagster_port: Port = 23000
     dagster_host: str = Field(default=LOOPBACK, description="where Dagster listens; it has no login")
 
@@ -428,6 +432,8 @@ class Settings(BaseSettings):
             unused |= {"connect_port"}
         if not self.spark_connect:
             unused |= {"spark_connect_port"}
+        if not self.flight_sql:
+            unused |= {"flight_sql_port"}
         return {name: port for name, port in self.all_ports.items() if name not in unused}
 
     @property

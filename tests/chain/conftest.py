@@ -54,8 +54,8 @@ def armed_by_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     project = tmp_path_factory.mktemp("project")
     copy_project(project)
-    own = {"compaction_interval_seconds": 5.0, "driver_memory": "1g", "spark_connect": True}
-    with scratch_settings(project, **own) as settings:
+    served = {"spark_connect": True, "flight_sql": True}
+    with scratch_settings(project, compaction_interval_seconds=5.0, driver_memory="1g", **served) as settings:
         yield settings
 
 

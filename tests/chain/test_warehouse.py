@@ -275,8 +275,9 @@ def test_bad_requests_are_refused_before_anything_runs(shop: Shop, statement: st
 
 
 def test_a_second_server_on_the_same_data_is_refused(shop: Shop) -> None:
-    gateway, connect = free_ports(2)
-    other = shop.settings.model_copy(update={"gateway_port": gateway, "spark_connect_port": connect})
+    names = ("gateway_port", "spark_connect_port", "flight_sql_port")
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    other = shop.settings.model_copy(update=ports)
     error = refusal(other)
     assert "is held by another warehouse server" in error
     assert f"process {shop.pid} of " in error

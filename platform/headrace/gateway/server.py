@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.errors import HeadraceError, TerminalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import uvicorn
 
@@ -74,14 +74,14 @@ def serve(settings: Settings, overview: Overview | None = None) -> None:
     from headrace.tokens import ensure_token
 
     listener = _listen(settings.gateway_port)
-    token = ensure_token(settings.gateway_token)
+    token, read_token = ensure_token(settings.gateway_token), ensure_token(settings.gateway_read_token)
     rows = ResultRows(settings.state / "results", limit_bytes=_RESULT_BYTES)
     service = Service(lambda: _build(settings), rows)
     config = uvicorn.Config(
         create_app(
             service,
             token=token,
-            read_token=ensure_token(settings.gateway_read_token),
+            read_token=read_token,
             overview=overview,
         ),
         log_config=None,
@@ -93,14 +93,25 @@ def serve(settings: Settings, overview: Overview | None = None) -> None:
     # uvicorn raises the signal again when it has shut down; the warehouse is stopped after that.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+    end_flight = _serve_flight(service, settings, (token, read_token)) if settings.flight_sql else None
     service.start()
     log.info("serving %s on 127.0.0.1:%d", settings.project, settings.gateway_port)
     try:
         server.run(sockets=[listener])
     finally:
         log.info("stopping")
+        if end_flight is not None:
+            end_flight()
         service.close()
         log.info("stopped")
+
+
+def _serve_flight(service: Service, settings: Settings, tokens: Sequence[str]) -> Callable[[], None]:
+    from headrace.gateway.flight.server import serve as serve_flight
+
+    end = serve_flight(service, port=settings.flight_sql_port, tokens=tokens)
+    log.info("Flight SQL on 127.0.0.1:%d", settings.flight_sql_port)
+    return end
 
 
 def _server(config: uvicorn.Config, service: Service) -> uvicorn.Server:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -17,6 +18,9 @@ from headrace.progress import Progress
 from headrace.results import JvmStatus, Statement, TableStatus
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.gateway.flight.listings import ListedTable
     from headrace.spec import Project
 
 log = logging.getLogger(__name__)
@@ -132,6 +136,21 @@ class Service:
         """Every table's status."""
         return self._ready().status()
 
+    def tables(self) -> list[ListedTable]:
+        """Every table, as clients list them."""
+        from headrace.gateway.flight.listings import ListedTable
+
+        warehouse = self._ready()
+        return [
+            ListedTable(
+                name.layer,
+                name.table,
+                partial(_key, warehouse, str(name)),
+                partial(_columns, warehouse, str(name)),
+            )
+            for name in warehouse.project.tables
+        ]
+
     def jvm(self) -> JvmStatus | None:
         """What the warehouse's JVM has spent; None before its sources were found."""
         return self._ready().jvm()
@@ -177,3 +196,15 @@ class Service:
             self._error = error
             if self._state == "starting":  # not where it was told to stop meanwhile
                 self._state = state
+
+
+def _key(warehouse: WarehouseApi, table: str) -> list[str]:
+    found: list[str] = warehouse.describe(table)["primary_key"]
+    return found
+
+
+def _columns(warehouse: WarehouseApi, table: str) -> pa.Schema:
+    from headrace.store.schema import arrow_schema
+
+    columns = warehouse.describe(table)["columns"]
+    return arrow_schema(tuple((column["name"], column["type"]) for column in columns))

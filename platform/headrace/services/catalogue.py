@@ -84,7 +84,7 @@ SERVICES: dict[ServiceName, Service] = {
         Service(
             name="warehouse",
             prepare=_warehouse,
-            ports=("gateway_port", "spark_connect_port"),
+            ports=("gateway_port", "spark_connect_port", "flight_sql_port"),
             needs=("kafka", "postgres"),
             start_seconds=180,
         ),
