@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as flight_sql
+import pyspark
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from repository import ROOT
 from running_shop import Shop
 
+from headrace.java import find_java
+from headrace.services import runtime
+
 TABLE = "dws.user_hour"
+SERVERS = ROOT / ".headrace" / "servers"
 
 
 def connect(shop: Shop) -> Any:
@@ -46,3 +57,53 @@ def test_tables_are_listed_and_nothing_is_changed(shop: Shop) -> None:
         with connection.cursor() as cursor, pytest.raises(flight_sql.Error, match="the token is for reading"):
             cursor.execute(f"ALTER MATERIALIZED TABLE {TABLE} SUSPEND")
     assert shop.status()[TABLE].state == "RUNNING"
+
+
+@contextmanager
+def by_jdbc(shop: Shop) -> Iterator[Any]:
+    """A connection of Arrow's JDBC driver, in a JVM of its own."""
+    settings = shop.settings
+    runtime.ensure(SERVERS, folder=ROOT / "tests" / "servers")
+    [driver] = (SERVERS / "jars" / "jdbc").glob("*.jar")
+    [py4j] = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    port = launch_gateway(
+        jarpath=str(py4j),
+        classpath=str(driver),
+        javaopts=["--add-opens=java.base/java.nio=ALL-UNNAMED"],
+        java_path=str(find_java().binary),
+        die_on_exit=True,
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    try:
+        login = gateway.jvm.java.util.Properties()
+        token = settings.gateway_read_token.read_text().strip()
+        for name, value in {"user": "bi", "password": token, "useEncryption": "false"}.items():
+            login.setProperty(name, value)
+        url = f"jdbc:arrow-flight-sql://127.0.0.1:{settings.flight_sql_port}"
+        yield gateway.jvm.org.apache.arrow.driver.jdbc.ArrowFlightJdbcDriver().connect(url, login)
+    finally:
+        gateway.shutdown()
+
+
+@pytest.mark.long
+def test_jdbc_reads_the_same(shop: Shop) -> None:
+    shop.wait_caught_up()
+    query = f"SELECT user_id, logdate, cnt, amount FROM {TABLE} ORDER BY user_id, logdate"
+    expected = [tuple(row.values()) for row in shop.client.query(query).to_pylist()]
+    with by_jdbc(shop) as connection:
+        found = connection.createStatement().executeQuery(query)
+        rows = []
+        while found.next():
+            key = (found.getLong(1), found.getString(2), found.getLong(3))
+            rows.append((*key, Decimal(found.getBigDecimal(4).toString())))
+        assert rows == expected
+        prepared = connection.prepareStatement(f"SELECT count(*) FROM {TABLE}").executeQuery()
+        assert prepared.next() and prepared.getLong(1) == len(expected)
+        told = connection.getMetaData()
+        assert told.getDatabaseProductName() == "headrace" and told.isReadOnly()
+        assert not told.supportsTransactions()
+        columns = told.getColumns(None, "dws", "user_hour", None)
+        names = []
+        while columns.next():
+            names.append(columns.getString("COLUMN_NAME"))
+        assert names == ["user_id", "logdate", "cnt", "amount"]
