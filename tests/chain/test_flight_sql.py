@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,7 @@ def test_jdbc_reads_the_same(shop: Shop) -> None:
         rows = []
         while found.next():
             key = (found.getLong(1), found.getString(2), found.getLong(3))
-            rows.append((*key, Decimal(found.getBigDecimal(4).toString())))
+            rows.append((*key, found.getBigDecimal(4)))
         assert rows == expected
         prepared = connection.prepareStatement(f"SELECT count(*) FROM {TABLE}").executeQuery()
         assert prepared.next() and prepared.getLong(1) == len(expected)

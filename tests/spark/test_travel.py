@@ -26,6 +26,12 @@ def query(warehouse: Harness, text: str) -> list[tuple[Any, ...]]:
     return sorted(tuples(rows.toArrow()), key=repr)
 
 
+def test_a_table_function_is_no_table(warehouse: tuple[Harness, dict[int, Then]]) -> None:
+    made, _ = warehouse
+    assert query(made, "SELECT r.id FROM range(3) r JOIN dwd.paid p ON r.id < 0") == []
+    assert query(made, "SELECT id FROM range(2)") == [(0,), (1,)]
+
+
 class Then(NamedTuple):
     """What dwd.paid was at a version, and a time at which that was its newest."""
 

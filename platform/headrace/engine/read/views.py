@@ -141,7 +141,7 @@ def select(
     ctes = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
     places, frames = [], []
     for node in tree.find_all(exp.Table):
-        if not node.db and node.name in ctes:
+        if isinstance(node.this, exp.Func) or (not node.db and node.name in ctes):
             continue
         table, kept_out = _table(registry, node)
         end = node.this.meta["end"] + 1
