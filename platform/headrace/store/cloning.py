@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.errors import TransientError
 from headrace.storage.location import Location, delta_table, is_delta_table, names, remove_tree, share
 from headrace.store.delta.files import data_files
+from headrace.store.delta.retained import FILE as RETAINED
+from headrace.store.delta.retained import Retained
+from headrace.store.record.commits import latest
 
 ATTEMPTS = 5
 """Times that maintenance of the table may clean its log just then."""
@@ -41,7 +44,7 @@ class Shared:
 
 
 def clone_table(source: Location, target: Location) -> Shared:
-    """Clone a materialized table: the folder of its Delta tables, and of the notes on its versions.
+    """Clone a materialized table: the folder of its Delta tables, and of what is noted of them.
 
     What is written meanwhile may be in it or not; it is whole either way, as after a crash.
 
@@ -54,7 +57,18 @@ def clone_table(source: Location, target: Location) -> Shared:
             target.mkdir(parents=True, exist_ok=True)
             (target / name).write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
     parts = (part for part in _PARTS if is_delta_table(source / part))
-    return sum((clone_delta(source / part, target / part) for part in parts), Shared())
+    shared = sum((clone_delta(source / part, target / part) for part in parts), Shared())
+    _share_retained(source, target)
+    return shared
+
+
+def _share_retained(source: Location, target: Location) -> None:
+    """What retention has removed, as of after the files: it is written before they go, so none is missed."""
+    found = latest(target / "changelog")
+    if found is not None and (source / RETAINED).is_file():
+        retained = Retained.load(source)
+        known = tuple((version, at) for version, at in retained.marks if version <= found[1].version)
+        replace(retained, marks=known).save(target)
 
 
 def clone_delta(source: Location, target: Location) -> Shared:

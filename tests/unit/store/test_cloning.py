@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from headrace.errors import TransientError
 from headrace.store import cloning
 from headrace.store.cloning import Shared, clone_delta, clone_table
 from headrace.store.delta import logs
+from headrace.store.delta.retained import Retained
 from headrace.store.record.versions import note
 from headrace.store.tables import StoredTable
 
@@ -80,6 +82,15 @@ def test_older_versions_are_known_as_far_as_they_were(store: StoredTable, tmp_pa
     clone_table(store.root, tmp_path / "t")
     text = (tmp_path / "t" / name).read_text()
     assert text.endswith("\n") and '"half' not in text and text.count("\n") == 1
+
+
+def test_what_retention_has_removed_is_known(store: StoredTable, tmp_path: Path) -> None:
+    clone_table(store.root, tmp_path / "none")
+    assert Retained.load(tmp_path / "none") == Retained()
+    known = Retained(removed=2, whole_since=1, kept=(0,), marks=((4, 10.0), (9, 20.0)))
+    known.save(store.root)
+    clone_table(store.root, tmp_path / "t")
+    assert Retained.load(tmp_path / "t") == replace(known, marks=((4, 10.0),))
 
 
 def test_a_log_that_begins_with_a_checkpoint_is_whole(store: StoredTable, tmp_path: Path) -> None:
