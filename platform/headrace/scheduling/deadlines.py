@@ -28,6 +28,11 @@ come as late."""
 LEISURE = 0.6
 """Share of the time that refreshes take where less would keep what is declared: they come more often."""
 
+FOLLOWING, AHEAD = 0.9, 0.75
+"""Of what lies between two refreshes of a table that reads another one of these: how far apart its own are at
+least, on average, and how far one may come before its time (the cell rate algorithm of ITU-T I.371). So it
+follows what it reads at once, about as often, and does not wait once more for as long."""
+
 SMOOTHING = (0.3, 0.7)
 """Weight of the newest refresh in the expected seconds, where it took longer and where it took less. The
 first one of a table does not count: it reads all that there is, cold, and says nothing of the others."""
@@ -99,6 +104,8 @@ class _Recurring:
     """
     Args:
         cost: seconds expected of a refresh; None before the second one has ended.
+        due: of one that follows, when its next one is due.
+        follows: whether it reads another one of these.
         entry: number of its newest entry in the heaps; older ones count no more.
     """
 
@@ -106,6 +113,8 @@ class _Recurring:
     cost: float | None = None
     first: bool = True
     begun: float | None = None
+    due: float = 0.0
+    follows: bool = False
     asked: float | None = None
     entry: int = -1
 
@@ -126,10 +135,15 @@ class Deadlines(Generic[K]):
         self._ready: list[tuple[float, int, K]] = []
         """By their deadlines."""
 
-    def ask(self, key: K, freshness: float, now: float) -> None:
-        """The table has changes to take in. Once is enough until its refresh begins."""
+    def ask(self, key: K, freshness: float, now: float, *, follows: bool = False) -> None:
+        """The table has changes to take in. Once is enough until its refresh begins.
+
+        Args:
+            follows: whether they come of another table here.
+        """
         freshness = max(freshness, TIGHTEST)
         table = self._known.setdefault(key, _Recurring(freshness))
+        table.follows = follows
         if table.asked is not None and table.freshness == freshness:
             return
         table.freshness, table.asked = freshness, now if table.asked is None else table.asked
@@ -154,6 +168,7 @@ class Deadlines(Generic[K]):
         """The table's refresh begins: it has what was there before."""
         table = self._known[key]
         table.begun, table.asked, table.entry = now, None, -1
+        table.due = max(table.due, now) + FOLLOWING * self._spacing(key, table)
 
     def end(self, key: K, now: float) -> None:
         """The refresh that began last has ended."""
@@ -171,6 +186,9 @@ class Deadlines(Generic[K]):
         self._known = {key: table for key, table in self._known.items() if key in keys}
         self._reviewed = None
 
+    def _spacing(self, key: K, table: _Recurring) -> float:
+        return self._allowed.spacing * self._within(key, table)
+
     def _within(self, key: K, table: _Recurring) -> float:
         return table.freshness * self.stretch(key)
 
@@ -178,7 +196,10 @@ class Deadlines(Generic[K]):
         assert table.asked is not None
         at = table.asked
         if table.begun is not None:
-            at = max(at, table.begun + self._allowed.spacing * self._within(key, table))
+            due = table.begun + self._spacing(key, table)
+            if table.follows and self._allowed.spacing < SPACING[1]:
+                due = min(due, table.due - AHEAD * self._spacing(key, table))
+            at = max(at, due)
         table.entry = next(self._entries)
         heapq.heappush(self._early, (at, table.entry, key))
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from random import Random
 
 import pytest
 
 from headrace.percentile import percentile
-from headrace.scheduling.deadlines import CAPACITY, LEISURE, MOST_STRETCH, SPACING, Deadlines, Demand, allow
+from headrace.scheduling.deadlines import (
+    CAPACITY,
+    LEISURE,
+    MOST_STRETCH,
+    SPACING,
+    Deadlines,
+    Demand,
+    allow,
+)
 
 FRESHNESS = (30.0, 60.0, 300.0, 900.0)
 
@@ -96,6 +104,36 @@ def test_where_there_is_time_tables_are_refreshed_more_often_than_they_must(load
     assert 0.95 * spacing <= min(times.values()) and max(times.values()) < spacing + 0.05
     busy = sum(len(of_table) * found[n].cost for n, of_table in delays.items()) / 1000
     assert busy < 1.2 * LEISURE
+
+
+def test_what_reads_another_table_follows_it() -> None:
+    """As often as that is refreshed, and not as late again."""
+    queue: Deadlines[str] = Deadlines()
+    costs = {"upstream": 0.25, "reader": 0.3, "other": 0.25, "another": 0.4, "tighter": 0.3}
+    freshness = dict.fromkeys(costs, 60.0) | {"tighter": 30.0}
+    now, ended, gaps, count, chance = 0.0, 0.0, list[float](), Counter[str](), Random(1)
+    for key in ("upstream", "other", "another", "tighter"):
+        queue.ask(key, freshness[key], now)
+    while now < 2_000:
+        key, wait = queue.next(now)
+        if key is None:
+            assert wait is not None
+            now += wait
+            continue
+        queue.begin(key, now)
+        count[key] += 1
+        if key == "reader":
+            gaps.append(now - ended)
+        else:
+            queue.ask(key, freshness[key], now + 0.4)  # by the next micro-batch
+        now += costs[key] * chance.uniform(0.7, 1.5)
+        queue.end(key, now)
+        if key == "upstream":
+            ended = now
+            queue.ask("reader", freshness["reader"], now, follows=True)
+    between = 2_000 / count["upstream"]
+    assert percentile(sorted(gaps), 0.9) < 0.1 * between
+    assert count["reader"] <= 1.02 * count["upstream"]
 
 
 @pytest.mark.parametrize("load", [0.3, 0.9, 1.3, 3.0, 20.0])

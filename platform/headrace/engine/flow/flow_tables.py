@@ -136,7 +136,12 @@ class FlowTables:
     def _trail(self, table: Table) -> None:
         """Let the table catch up by itself, from the changelogs, as often as its own pace allows."""
         if self.running and self._registry.behind(table):
-            self._trailing.follow(table, self.pace.freshness(table))
+            reads = [t for t in self._registry.upstreams(table).values() if t.name in self.names]
+            self._trailing.follow(
+                table,
+                self.pace.freshness(table),
+                reads_trailing=any(not is_stg(t) and self.pace.trails(t) for t in reads),
+            )
 
     def _trail_on(self) -> None:
         for table in self.all:

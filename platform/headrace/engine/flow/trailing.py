@@ -42,18 +42,19 @@ class Trailing:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def follow(self, table: Table, freshness: float) -> None:
+    def follow(self, table: Table, freshness: float, *, reads_trailing: bool) -> None:
         """Let the table catch up, as soon as its turn is.
 
         Args:
             freshness: seconds within which a change should be in it.
+            reads_trailing: whether it reads another one that trails.
         """
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"trailing-{self._flow}", daemon=True)
                 self._thread.start()
             self._tables[table.name] = table
-            self._deadlines.ask(table.name, freshness, time.monotonic())
+            self._deadlines.ask(table.name, freshness, time.monotonic(), follows=reads_trailing)
             self._changed.notify()
 
     def stretch(self, table: TableName) -> float:
