@@ -42,7 +42,7 @@ class Trailing:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def follow(self, table: Table, freshness: float, *, reads_trailing: bool) -> None:
+    def follow(self, table: Table, freshness: float, *, reads_trailing: bool = False) -> None:
         """Let the table catch up, as soon as its turn is.
 
         Args:

@@ -464,8 +464,13 @@ def test_a_table_trails_at_its_new_pace_at_once(world: Made, monkeypatch: pytest
     trailing = flow_tables.Trailing
     monkeypatch.setattr(trailing, "retain", lambda self, tables: done.append([t.name for t in tables]))
     monkeypatch.setattr(
-        trailing, "follow", lambda self, table, freshness: done.append((table.name, freshness))
+        trailing,
+        "follow",
+        lambda self, table, freshness, reads_trailing: done.append((table.name, freshness, reads_trailing)),
     )
-    flow = world(derived("tight", 10)).start("tight", "loose")
-    flow.change([derived("tight", 10), derived("loose", 60), derived("suspended", 60)])
-    assert done == [["loose", "suspended"], ("loose", 60.0)]
+    loose, reader = derived("loose", 60), derived("reader", 60)
+    reads: dict[str, dict[str, Any]] = {"reader": {"loose": loose}}
+    made = world(derived("tight", 10), upstreams=lambda table: reads.get(table.name, {}))
+    flow = made.start("tight", "loose", "reader")
+    flow.change([derived("tight", 10), loose, derived("suspended", 60), reader])
+    assert done == [["loose", "suspended", "reader"], ("loose", 60.0, False), ("reader", 60.0, True)]
