@@ -114,7 +114,7 @@ class Report:
         headers, rows = by_subject(self.results)
         before = {name: values for name, *values in by_subject(last, headers[1:])[1]}
         beside = [row for name, *now in rows for row in _beside(name, now, before.get(name))]
-        others = {r.name: rounded(r.value) for r in last if "." not in r.name}
+        others = {r.name: rounded(r.value) for r in last}
         plain_headers, plain_rows = plain(self.results)
         if last:
             plain_headers.insert(2, LAST)
@@ -150,11 +150,11 @@ def by_subject(
 
 
 def plain(results: Sequence[Result]) -> tuple[list[str], list[list[Value]]]:
-    """Headers and rows of all other results."""
+    """Headers and rows of all other results, and of those that have a bar."""
     rows: list[list[Value]] = [
         [r.name, rounded(r.value), r.unit, r.bar or "", _VERDICT[r.holds]]
         for r in results
-        if "." not in r.name
+        if "." not in r.name or r.bar is not None
     ]
     return ["result", "value", "unit", "bar", ""], rows
 

@@ -63,7 +63,9 @@ def _of(bench: Bench, many: ManyTables, *, barred: bool) -> list[Result]:
                 time.sleep(REST_SECONDS)
                 running = stack.supervisor.processes().items()
                 roots = {name: process.pid for name, process in running if process.pid is not None}
-                idle = sum(cores(roots, IDLE_SECONDS).values())
+                spent = cores(roots, IDLE_SECONDS)
+                tell("at rest: " + ", ".join(f"{name} {of:.3f}" for name, of in spent.items()) + " cores")
+                idle = sum(spent.values())
                 memory = resident_bytes(roots.values()) / 2**30
                 late = [s.table for s in client.status() if s.late]
         finally:
