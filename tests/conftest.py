@@ -53,13 +53,9 @@ def in_turn(items: list[pytest.Item], number: int) -> list[pytest.Item]:
 
     So of those that no time is left for, see `LONG_MINUTES`, each is one day's, not always the same.
     """
-    files = {item.path: None for item in items if item.get_closest_marker("long")}
-    for item in items:
-        if not item.get_closest_marker("long"):
-            files.pop(item.path, None)
-    order = list(files)
-    order = order[number % len(order) :] + order[: number % len(order)] if order else []
-    place = {path: at for at, path in enumerate(order, start=1)}
+    ordinary = {item.path for item in items if not item.get_closest_marker("long")}
+    files = list(dict.fromkeys(item.path for item in items if item.path not in ordinary))
+    place = {path: 1 + (at - number) % len(files) for at, path in enumerate(files)}
     return sorted(items, key=lambda item: place.get(item.path, 0))
 
 

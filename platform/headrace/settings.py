@@ -554,6 +554,10 @@ class Settings(BaseSettings):
         return f"http://{LOOPBACK}:{self.gateway_port}"
 
     @property
+    def flight_sql_url(self) -> str:
+        return f"grpc://{LOOPBACK}:{self.flight_sql_port}"
+
+    @property
     def dagster_url(self) -> str:
         return f"http://{LOOPBACK}:{self.dagster_port}"
 

@@ -33,16 +33,12 @@ def served(settings: Settings, stack: ExitStack) -> Shop:
 
 def outside(first: Settings, catalog_url: str) -> dict[str, Any]:
     """Settings of a server on another machine, whose database, Kafka and Connect are those of `first`."""
-    broker = Broker.of(first).security
     return {
         "catalog_url": catalog_url,
         "postgres_url": first.postgres_dsn(),
         "connect_url": first.connect_rest,
         "kafka_bootstrap_servers": first.kafka_bootstrap,
-        "kafka_security_protocol": broker.protocol,
-        "kafka_sasl_mechanism": broker.mechanism,
-        "kafka_sasl_username": broker.username,
-        "kafka_sasl_password": broker.password,
+        **Broker.of(first).security.settings(),
     }
 
 

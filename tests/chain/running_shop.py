@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -351,10 +351,19 @@ def command(
     shop: Shop, *arguments: str, code: int = 0, stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """`headrace …` as a process of its own, in the shop's project."""
+    settings = shop.settings
+    environment = os.environ | settings.variables()
+    return run_headrace(*arguments, at=settings.project, env=environment, code=code, stdin=stdin)
+
+
+def run_headrace(
+    *arguments: str, at: Path, env: Mapping[str, str], code: int = 0, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`headrace …` as a process of its own, in a folder, with these variables and no others."""
     done = subprocess.run(
         [sys.executable, "-m", "headrace.cli.main", *arguments],
-        env=os.environ | shop.settings.variables(),
-        cwd=shop.settings.project,
+        env=env,
+        cwd=at,
         input=stdin,
         capture_output=True,
         text=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from typing import Any
 
 import pytest
 from running_servers import served
-from running_shop import Shop, copy_project
+from running_shop import Shop, copy_project, run_headrace
 
+from headrace.environments.settings_file import as_toml
 from headrace.gateway.client import StatementFailed
 from headrace.settings import SETTINGS_FILE, Settings
 from headrace.sources.connect import ConnectClient
@@ -48,17 +48,10 @@ class Pair:
 
 def clone(shop: Shop, project: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     """`headrace clone`, by somebody whose environment has no settings."""
-    done = subprocess.run(
-        [sys.executable, "-m", "headrace.cli.main", "clone", str(shop.settings.project), *arguments],
-        env={name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")},
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+    return run_headrace(
+        "clone", str(shop.settings.project), *arguments, at=project, env=environment, code=code
     )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +60,9 @@ def in_its_file(running_shop: Shop) -> Iterator[None]:
     settings, left = running_shop.settings, ("project", "environment")
     values = {n: getattr(settings, n) for n in Settings.model_fields if n not in left}
     file = settings.project / SETTINGS_FILE
-    file.write_text("".join(f"{name} = {_toml(value)}\n" for name, value in values.items()))
+    file.write_text(as_toml(values))
     yield
     file.unlink()
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool | int | float):
-        return str(value).lower()
-    return json.dumps("" if value is None else str(value))
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,7 @@ SERVERS = ROOT / ".headrace" / "servers"
 def connect(shop: Shop) -> Any:
     settings = shop.settings
     login = {"username": "bi", "password": settings.gateway_read_token.read_text().strip()}
-    return flight_sql.connect(
-        f"grpc://127.0.0.1:{settings.flight_sql_port}", db_kwargs=login, autocommit=True
-    )
+    return flight_sql.connect(settings.flight_sql_url, db_kwargs=login, autocommit=True)
 
 
 def test_live_rows_are_read_as_they_are(shop: Shop) -> None:

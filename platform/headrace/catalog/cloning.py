@@ -10,14 +10,12 @@ import sqlalchemy as sa
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.database import reading
-from headrace.catalog.migrate import HEAD
+from headrace.catalog.migrate import HEAD, revision
 from headrace.catalog.schema import cost, materialized_table, metadata, open_engine, reader
 from headrace.errors import TerminalError
 
-_LEFT = {reader.name, cost.name}
+_LEFT = (reader, cost)
 """Who reads the one's tables does not read the other's, and what work has cost was done for the one."""
-
-_VERSION = sa.table("alembic_version", sa.column("version_num"))
 
 
 def definitions(url: str) -> dict[str, str]:
@@ -42,12 +40,13 @@ def copy_catalog(source: str, target: str) -> None:
         TerminalError: as of `definitions`.
     """
     with _reading(source) as connection:
-        known = [(table, _rows(connection, table)) for table in metadata.sorted_tables]
+        wanted = (table for table in metadata.sorted_tables if table not in _LEFT)
+        known = [(table, _rows(connection, table)) for table in wanted]
     Catalog(target).close()
     engine = open_engine(sa.make_url(target))
     with engine.begin() as connection:
         for table, rows in known:
-            if rows and table.name not in _LEFT:
+            if rows:
                 connection.execute(sa.insert(table), rows)
     engine.dispose()
 
@@ -68,8 +67,7 @@ def _reading(url: str) -> Iterator[sa.Connection]:
     engine = open_engine(parsed)
     try:
         with reading(engine) as connection:
-            found = connection.execute(sa.select(_VERSION.c.version_num)).scalar_one_or_none()
-            if found != HEAD:
+            if (found := revision(connection)) != HEAD:
                 raise TerminalError(
                     f"the catalog {shown} has revision {found}, this headrace writes {HEAD}. Next: run the "
                     "same headrace in both"

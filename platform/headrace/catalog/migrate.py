@@ -32,9 +32,7 @@ def migrate(connection: sa.Connection) -> None:
     if connection.dialect.name == "postgresql":  # who opens an SQLite file has its write lock already
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
     tables = sa.inspect(connection).get_table_names()
-    found = None
-    if "alembic_version" in tables:
-        found = connection.execute(sa.select(_VERSION.c.version_num)).scalar_one_or_none()
+    found = revision(connection) if "alembic_version" in tables else None
     if found == HEAD:
         return
     from alembic import command  # a quarter of a second to load, and rarely needed
@@ -50,6 +48,11 @@ def migrate(connection: sa.Connection) -> None:
             f"the catalog {connection.engine.url.render_as_string()} has revision {found}, this headrace "
             f"knows up to {HEAD}: run the headrace that wrote it, or set another `data` or `catalog_url`"
         ) from None
+
+
+def revision(connection: sa.Connection) -> str | None:
+    """That of a catalog that Alembic has made."""
+    return connection.execute(sa.select(_VERSION.c.version_num)).scalar_one_or_none()
 
 
 def alembic_config(connection: sa.Connection) -> Config:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -26,7 +27,7 @@ def values_of(source: Settings, name: str) -> dict[str, Any]:
             role that its connectors have.
         name: of the environment.
     """
-    entered, inside = Broker.of(source).security, isinstance(source.warehouse, ObjectPath)
+    inside = isinstance(source.warehouse, ObjectPath)
     found: dict[str, Any] = {
         "environment": name,
         "home": source.home,
@@ -38,13 +39,7 @@ def values_of(source: Settings, name: str) -> dict[str, Any]:
         "connect_url": source.connect_rest,
         "schema_registry_url": source.schema_registry_url,
         "kafka_bootstrap_servers": source.kafka_bootstrap,
-        "kafka_security_protocol": entered.protocol,
-        "kafka_sasl_mechanism": entered.mechanism,
-        "kafka_sasl_username": entered.username,
-        "kafka_sasl_password": entered.password,
-        "kafka_ssl_truststore": entered.truststore,
-        "kafka_ssl_keystore": entered.keystore,
-        "kafka_ssl_key_password": entered.key_password,
+        **Broker.of(source).security.settings(),
     }
     if inside:
         keys = ("s3_endpoint", "s3_region", "s3_access_key_id", "s3_secret_access_key")
@@ -86,17 +81,18 @@ def write(project: Path, source: Settings, values: dict[str, Any]) -> Path:
     file = project / ENVIRONMENT_FILE
     file.parent.mkdir(exist_ok=True)
     file.touch(mode=0o600)
-    lines = [
-        f"# Made by `headrace clone {source.project}` at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, which "
-        "writes it anew.",
-        *(f"{name} = {_toml(value)}" for name, value in values.items()),
-    ]
-    file.write_text("\n".join(lines) + "\n")
+    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    told = f"# Made by `headrace clone {source.project}` at {made}, which writes it anew.\n"
+    file.write_text(told + as_toml(values))
     return file
 
 
+def as_toml(values: Mapping[str, Any]) -> str:
+    """Settings as lines of a file; what is not set is blank, so that it counts and no other file's word."""
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
+
+
 def _toml(value: Any) -> str:
-    """As TOML; what is not set is blank, so that it counts and not what `headrace.toml` says."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, int) else json.dumps("" if value is None else str(value))
+    return str(value) if isinstance(value, int | float) else json.dumps("" if value is None else str(value))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.errors import HeadraceError, TerminalError
+from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
     import uvicorn
@@ -69,11 +69,13 @@ def serve(settings: Settings, overview: Overview | None = None) -> None:
     import uvicorn
 
     from headrace.gateway.app import create_app
+    from headrace.gateway.listening import listen
     from headrace.gateway.rows import ResultRows
     from headrace.gateway.service import Service
     from headrace.tokens import ensure_token
 
-    listener = _listen(settings.gateway_port)
+    # Before anything starts: two servers of one project never touch its tables together.
+    listener = listen(settings.gateway_port, "gateway_port")
     token, read_token = ensure_token(settings.gateway_token), ensure_token(settings.gateway_read_token)
     rows = ResultRows(settings.state / "results", limit_bytes=_RESULT_BYTES)
     service = Service(lambda: _build(settings), rows)
@@ -125,22 +127,6 @@ def _server(config: uvicorn.Config, service: Service) -> uvicorn.Server:
             await super().shutdown(sockets)
 
     return Server(config)
-
-
-def _listen(port: int) -> socket.socket:
-    """Take the port before anything starts: two servers of one project never touch its tables together."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(("127.0.0.1", port))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise TerminalError(
-            f"port {port} cannot be used ({error.strerror}): stop what holds it, or set `gateway_port` in "
-            "headrace.toml"
-        ) from None
-    return listener
 
 
 def _build(settings: Settings) -> ManagedWarehouse:

@@ -134,8 +134,6 @@ class Stack:
         from headrace.sources.registration import register_all
 
         report = on_progress or (lambda name, message: None)
-        if self.settings.environment:
-            return []
         self._refuse_unready(only)
         load = FirstLoad(
             self.settings,
@@ -148,6 +146,8 @@ class Stack:
 
     def _refuse_unready(self, only: Container[str] | None) -> None:
         """Raise TerminalError where a connector would fail for what its role may not publish."""
+        if self.settings.environment:  # what it may publish is the production's question
+            return
         from headrace.declared import load_own
         from headrace.sources.database import database
         from headrace.sources.dsn import source_dsn

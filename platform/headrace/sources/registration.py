@@ -32,10 +32,14 @@ def register_all(
 ) -> list[str]:
     """Register every connector file of the project, wait until each runs. The source's tables must exist.
 
+    An environment registers none: they are the production's.
+
     Args:
         load: called for a connector that Connect does not know.
         only: names of those to register; None: all.
     """
+    if settings.environment:
+        return []
     files, place = [f for f in _files(settings) if only is None or f.name in only], records(settings)
     create_topics(Broker.of(settings), [topic for file in files for topic in file.topics()])
     with ConnectClient(settings.connect_rest) as client:

@@ -100,9 +100,9 @@ def _share_log(source: Location, target: Location) -> int:
     entries = [(int(m[1]), name) for name in names(source) if (m := _ENTRY.match(name))]
     commits = {version for version, name in entries if name.endswith(".json")}
     newest = next(version for version in sorted(commits) if version + 1 not in commits)
-    for version, name in entries:
-        if version <= newest:
-            share(source / name, target / name)
+    wanted = [name for version, name in entries if version <= newest]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda name: share(source / name, target / name), wanted))
     return newest
 
 

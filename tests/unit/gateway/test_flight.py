@@ -153,7 +153,8 @@ def test_keys_and_schemas_are_told(served: Served, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_not_of_flight_sql_is_refused(served: Served) -> None:
-    for command in (b"\xff\xff", b"", b"SELECT 1"):
+    ticket, action = pack("TicketStatementQuery"), pack("ActionClosePreparedStatementRequest")
+    for command in (b"\xff\xff", b"", b"SELECT 1", ticket, action):
         with pytest.raises(flight.FlightServerError, match="is not done here"):
             call(served, command)
     gone = pack("CommandPreparedStatementQuery", prepared_statement_handle=b"none")

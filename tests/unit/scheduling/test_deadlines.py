@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 import pytest
 
@@ -20,6 +21,18 @@ from headrace.scheduling.deadlines import (
 )
 
 FRESHNESS = (30.0, 60.0, 300.0, 900.0)
+
+
+K = TypeVar("K", int, str)
+
+
+def turn(queue: Deadlines[K], now: float) -> tuple[K | None, float]:
+    """Whose turn it is now; without one, the time at which to ask again."""
+    key, wait = queue.next(now)
+    if key is None:
+        assert wait is not None
+        now += wait
+    return key, now
 
 
 @dataclass
@@ -40,10 +53,8 @@ class Simulated:
         for key, table in self.tables.items():
             queue.ask(key, table.freshness, now)
         while now < seconds:
-            key, wait = queue.next(now)
+            key, now = turn(queue, now)
             if key is None:
-                assert wait is not None
-                now += wait
                 continue
             queue.begin(key, now)
             took = self.tables[key].cost * (1.0 if delays[key] else cold)
@@ -115,10 +126,8 @@ def test_what_reads_another_table_follows_it() -> None:
     for key in ("upstream", "other", "another", "tighter"):
         queue.ask(key, freshness[key], now)
     while now < 2_000:
-        key, wait = queue.next(now)
+        key, now = turn(queue, now)
         if key is None:
-            assert wait is not None
-            now += wait
             continue
         queue.begin(key, now)
         count[key] += 1

@@ -110,7 +110,7 @@ def test_a_log_that_is_cleaned_meanwhile_is_cloned_again(
 
     def listed(folder: Path) -> list[str]:
         found = sorted(p.name for p in folder.iterdir())
-        return found if not left.pop() else [f"{0:020}.json", f"{1:020}.gone.json", *found]
+        return found if not left.pop() else [f"{1:020}.gone.json", *found]
 
     monkeypatch.setattr(cloning, "names", listed)
     left[:] = [0, 1]

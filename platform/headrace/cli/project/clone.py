@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +34,7 @@ def clone(
     there = Settings.load(find_project(source))
     made = make(there, find_project(project), name, replace=replace, report=note)
     if as_json:
-        print_json(
-            {
-                "environment": name,
-                "tables": made.tables,
-                "linked": made.files.linked,
-                "copied": made.files.copied,
-            }
-        )
+        print_json({"environment": name, "tables": made.tables, **asdict(made.files)})
         return
     copied = f"{made.files.copied:,} copied" if made.files.copied else "none copied"
     note(

@@ -39,8 +39,7 @@ def up(project: Project = None) -> None:
         note(f"the tables have not started yet: {waits_for}; `headrace status` shows when they have")
     note(f"up: `headrace status` shows the tables, Dagster is at {settings.dagster_url}")
     if settings.flight_sql:
-        place = f"grpc://127.0.0.1:{settings.flight_sql_port}"
-        note(f"Flight SQL is at {place}, its token in {settings.gateway_read_token}")
+        note(f"Flight SQL is at {settings.flight_sql_url}, its token in {settings.gateway_read_token}")
     if settings.spark_connect:
         address = f"sc://localhost:{settings.spark_connect_port}/;token=…"
         note(f"Spark Connect is at {address}, its token in {settings.spark_connect_token}")

@@ -10,11 +10,10 @@ import base64
 import binascii
 import importlib.metadata
 import secrets
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import flight
@@ -22,6 +21,7 @@ from pyarrow import flight
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.gateway.flight import listings
 from headrace.gateway.flight.messages import pack, parse
+from headrace.gateway.listening import listen
 from headrace.settings import LOOPBACK
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ WAIT_SECONDS = 10.0
 
 MOST_PREPARED = 1_000
 """Statements that clients have prepared and not closed; older ones are forgotten."""
-
-_PREPARE, _CLOSE = "CreatePreparedStatement", "ClosePreparedStatement"
 
 
 class FlightSql(flight.FlightServerBase):
@@ -64,11 +62,10 @@ class FlightSql(flight.FlightServerBase):
                 case "CommandPreparedStatementQuery":
                     id = self._run_prepared(asked.prepared_statement_handle)
                 case _:
-                    found = self._listing(name, asked)
+                    found = self._listing(name, asked, rows=False)
                     return _info(found.schema, descriptor, descriptor.command)
-            with self._rows(id) as reader:
-                schema = reader.schema
-            return _info(schema, descriptor, pack("TicketStatementQuery", statement_handle=id.encode()))
+            ticket = pack("TicketStatementQuery", statement_handle=id.encode())
+            return _info(self._schema(id), descriptor, ticket)
 
     def get_schema(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
         return flight.SchemaResult(self.get_flight_info(context, descriptor).schema)
@@ -78,23 +75,21 @@ class FlightSql(flight.FlightServerBase):
             name, asked = parse(ticket.ticket)
             if name != "TicketStatementQuery":
                 return flight.RecordBatchStream(self._listing(name, asked))
-            stream = self._service.jobs.rows(asked.statement_handle.decode())
-            if stream is None:
-                raise TerminalError("the rows are kept no longer. Next: run the statement again")
-            return flight.RecordBatchStream(pa.ipc.open_stream(stream))
+            return flight.RecordBatchStream(pa.ipc.open_stream(self._rows(asked.statement_handle.decode())))
 
     def do_action(self, context: Any, action: flight.Action) -> Iterator[flight.Result]:
         with _told():
-            _, asked = parse(action.body.to_pybytes())
-            if action.type == _PREPARE:
-                yield flight.Result(self._prepare(asked.query))
-            elif action.type == _CLOSE:
-                self._forget(asked.prepared_statement_handle)
-            else:
-                raise TerminalError(f"`{action.type}` is not done here")
+            name, asked = parse(action.body.to_pybytes())
+            match action.type, name:
+                case "CreatePreparedStatement", "ActionCreatePreparedStatementRequest":
+                    yield flight.Result(self._prepare(asked.query))
+                case "ClosePreparedStatement", "ActionClosePreparedStatementRequest":
+                    self._forget(asked.prepared_statement_handle)
+                case _:
+                    raise TerminalError(f"`{action.type}` is not done here")
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
-        return [(_PREPARE, "Analyse a SELECT."), (_CLOSE, "Forget it.")]
+        return [("CreatePreparedStatement", "Analyse a SELECT."), ("ClosePreparedStatement", "Forget it.")]
 
     def _run(self, sql: str) -> str:
         """Run a statement to its end; the id of its rows."""
@@ -117,8 +112,7 @@ class FlightSql(flight.FlightServerBase):
                 oldest = next(iter(self._prepared))
                 del self._prepared[oldest]
                 self._ready.pop(oldest, None)
-        with self._rows(id) as reader:
-            schema = reader.schema.serialize().to_pybytes()
+        schema = self._schema(id).serialize().to_pybytes()
         return pack(
             "ActionCreatePreparedStatementResult", prepared_statement_handle=handle, dataset_schema=schema
         )
@@ -135,15 +129,22 @@ class FlightSql(flight.FlightServerBase):
             self._prepared.pop(handle, None)
             self._ready.pop(handle, None)
 
-    @contextmanager
-    def _rows(self, id: str) -> Iterator[pa.ipc.RecordBatchStreamReader]:
+    def _schema(self, id: str) -> pa.Schema:
+        with self._rows(id) as stream, pa.ipc.open_stream(stream) as reader:
+            return reader.schema
+
+    def _rows(self, id: str) -> BinaryIO:
         stream = self._service.jobs.rows(id)
         if stream is None:
             raise TerminalError("the rows are kept no longer. Next: run the statement again")
-        with stream, pa.ipc.open_stream(stream) as reader:
-            yield reader
+        return stream
 
-    def _listing(self, name: str, asked: Any) -> pa.Table:
+    def _listing(self, name: str, asked: Any, *, rows: bool = True) -> pa.Table:
+        """What clients list.
+
+        Args:
+            rows: false where only the columns are wanted: no table is asked then.
+        """
         match name:
             case "CommandGetCatalogs":
                 return listings.CATALOGS.empty_table()
@@ -154,21 +155,23 @@ class FlightSql(flight.FlightServerBase):
             case "CommandGetSqlInfo":
                 versions = {1: importlib.metadata.version("headrace"), 2: pa.__version__}
                 return listings.sql_info(versions, asked.info)
-        tables = [] if asked.catalog else self._service.tables()
-        match name:
-            case "CommandGetDbSchemas":
-                return listings.schemas(tables, asked.db_schema_filter_pattern)
-            case "CommandGetTables":
-                return listings.listed(
-                    tables,
-                    asked.db_schema_filter_pattern,
-                    asked.table_name_filter_pattern,
-                    asked.table_types,
-                    with_columns=asked.include_schema,
-                )
-            case "CommandGetPrimaryKeys":
-                return listings.primary_keys(tables, asked.db_schema, asked.table)
+            case "CommandGetDbSchemas" | "CommandGetTables" | "CommandGetPrimaryKeys":
+                return _of_tables(name, asked, self._service.tables() if rows and not asked.catalog else [])
         raise TerminalError(f"`{name}` is not done here")
+
+
+def _of_tables(name: str, asked: Any, tables: Sequence[listings.ListedTable]) -> pa.Table:
+    if name == "CommandGetDbSchemas":
+        return listings.schemas(tables, asked.db_schema_filter_pattern)
+    if name == "CommandGetPrimaryKeys":
+        return listings.primary_keys(tables, asked.db_schema, asked.table)
+    return listings.listed(
+        tables,
+        asked.db_schema_filter_pattern,
+        asked.table_name_filter_pattern,
+        asked.table_types,
+        with_columns=asked.include_schema,
+    )
 
 
 def _info(schema: pa.Schema, descriptor: flight.FlightDescriptor, ticket: bytes) -> flight.FlightInfo:
@@ -236,14 +239,5 @@ def serve(service: Service, *, port: int, tokens: Sequence[str]) -> Callable[[],
     Raises:
         TerminalError: the port is in use.
     """
-    try:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((LOOPBACK, port))  # gRPC would share it with another server of its kind
-        server = FlightSql(service, port=port, tokens=tokens)  # it answers from here on
-    except (OSError, pa.ArrowException) as error:
-        raise TerminalError(
-            f"port {port} cannot be used ({error}): stop what holds it, or set `flight_sql_port` in "
-            "headrace.toml"
-        ) from None
-    return server.shutdown
+    listen(port, "flight_sql_port").close()  # gRPC would share it with another server of its kind
+    return FlightSql(service, port=port, tokens=tokens).shutdown  # it answers from here on

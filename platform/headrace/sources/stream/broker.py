@@ -63,6 +63,18 @@ class Security:
                 found["ssl.key.password"] = self.key_password
         return found
 
+    def settings(self) -> dict[str, Any]:
+        """As settings of somebody who enters the cluster as an external one."""
+        return {
+            "kafka_security_protocol": self.protocol,
+            "kafka_sasl_mechanism": self.mechanism,
+            "kafka_sasl_username": self.username,
+            "kafka_sasl_password": self.password,
+            "kafka_ssl_truststore": self.truststore,
+            "kafka_ssl_keystore": self.keystore,
+            "kafka_ssl_key_password": self.key_password,
+        }
+
     @property
     def _with_login(self) -> bool:
         return self.protocol.startswith("SASL_")
