@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -13,6 +14,7 @@ from headrace.services.status import ServiceName
 from headrace.settings import Settings
 
 DEFINITIONS = "headrace.orchestration.definitions"
+EVENT_LOG = "headrace.orchestration.event_log"
 _FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 """glibc gives up to eight arenas a processor to the threads of a process, and takes nothing back from one:
 here a sixth of its memory. A warehouse server is slower with few."""
@@ -24,6 +26,16 @@ INSTANCE = {
     "concurrency": {"runs": {"max_concurrent_runs": 4}},
     "retention": {"sensor": {"purge_after_days": {"skipped": 1, "success": 7}}},
 }
+
+
+def _instance(folder: Path) -> dict[str, Any]:
+    """What `dagster.yaml` says. Events are where Dagster would keep them by itself."""
+    events = {
+        "module": EVENT_LOG,
+        "class": "EventLog",
+        "config": {"base_dir": str(folder / "history" / "runs")},
+    }
+    return INSTANCE | {"event_log_storage": events}
 
 
 def home(settings: Settings) -> Path:
@@ -40,7 +52,7 @@ def prepare(settings: Settings, name: ServiceName) -> Program:
     """Write the instance's configuration and say how to run one of its processes."""
     folder = home(settings)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "dagster.yaml").write_text(yaml.safe_dump(INSTANCE))
+    (folder / "dagster.yaml").write_text(yaml.safe_dump(_instance(folder)))
     workspace = folder / "workspace.yaml"
     make_run_directory(settings)
     socket = str(code_socket(settings))
