@@ -105,7 +105,7 @@ def test_a_select_reads_it_as_a_table(harness: Callable[..., Harness]) -> None:
     spark, work = warehouse.sessions.batch, quarantine_of(warehouse)
 
     def read(text: str) -> list[tuple[Any, ...]]:
-        found = select(spark, warehouse.registry, text, lambda table: work.frame(spark, table))
+        found = select(spark, warehouse.registry, text, lambda t: work.frame(spark, t), pytest.fail)
         return [tuple(row) for row in found.collect()]
 
     aside = "dws.`paid$quarantine`"

@@ -10,7 +10,7 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from headrace.engine.spark.failpoints import failpoint
 from headrace.engine.spark.session import use_pool
 from headrace.engine.spark.sessions import Sessions
 from headrace.engine.table.table import Table, is_stg
-from headrace.errors import HeadraceError, raised
+from headrace.errors import HeadraceError, TransientError, raised
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.topics import Bounds, Topics, ends, following, lost
@@ -59,6 +59,9 @@ which there may be many: heartbeats come to all."""
 
 LOOK_SECONDS_EACH = 50e-6
 """The same for each partition: a look at one takes a few microseconds."""
+
+CUT_ATTEMPTS = 5
+"""How often trailing tables are brought to one cut, where each time one was taken further meanwhile."""
 
 OPEN_SECONDS = 10.0
 """How long a micro-batch of Spark's goes on with what comes after it."""
@@ -296,6 +299,7 @@ class Flow:
         with self._lock:
             if self._query is not None:
                 self._micro_batch.derive({}, -1)
+                self._tables.stepped()
 
     def settle_where_quiet(self) -> None:
         """`settle` after a start that no micro-batch followed: the first one advances every table itself."""
@@ -317,6 +321,29 @@ class Flow:
                 self._micro_batch.admit_late()
         finally:
             self._lock.release()
+
+    def common_cut(self, names: Collection[TableName]) -> dict[TableName, int]:
+        """Versions of some of its active tables that stand at one cut: the newest that is remembered and no
+        older than the tightest of them declares, else those that trail catch up.
+
+        Raises:
+            TransientError: there is none, although they did.
+        """
+        seconds = min(self._tables.pace.freshness(t) for t in self.tables if t.name in names)
+        for _ in range(CUT_ATTEMPTS):
+            if self._lock.acquire(blocking=False):  # where nothing comes, no step ends
+                try:
+                    self._tables.stepped()
+                finally:
+                    self._lock.release()
+            if (found := self._tables.common.newest(names, seconds)) is not None:
+                return found
+            self._tables.catch_up(names)
+        tables = ", ".join(f"`{name}`" for name in sorted(names))
+        raise TransientError(
+            f"{tables} do not come to stand at one cut. Next: `headrace status` shows which is behind; "
+            "`VERSION AS OF` after a name reads it at a version of its own"
+        )
 
     @contextmanager
     def paused(self) -> Iterator[None]:

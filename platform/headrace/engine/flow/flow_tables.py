@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+from headrace.engine.flow.common_cuts import CommonCuts, Standing
 from headrace.engine.flow.pace import Pace
 from headrace.engine.flow.traces import TRACES, Refreshed
 from headrace.engine.flow.trailing import Trailing
@@ -61,6 +62,7 @@ class FlowTables:
         self.run_id = uuid.uuid4().hex[:12]
         self.limits = registry.limits
         self.pace = Pace(tables, registry)
+        self.common = CommonCuts()
         self._refreshed: list[Refreshed] = []
         self._sessions = sessions
         self._registry = registry
@@ -127,6 +129,37 @@ class FlowTables:
             if table.name in trailing:
                 self._trail(table)
 
+    def stepped(self) -> None:
+        """Note how all tables stand. The caller sees that no step is under way."""
+        self.common.stepped((table.name, self._standing(table)) for table in self.all)
+
+    def _standing(self, table: Table) -> Standing:
+        covered = table.run.covered  # looked at first: what it says holds for a later commit, too
+        commit = table.store.commit
+        if table.name not in self.active:
+            return Standing(commit.version, {})
+        reads = self._registry.upstreams(table).keys() & self.names
+        reached = {n: max(commit.upstreams.get(str(n), 0), covered.get(str(n), 0)) for n in reads}
+        return Standing(commit.version, reached)
+
+    def catch_up(self, names: Collection[TableName]) -> None:
+        """Bring those of the tables that trail, and what they read of such, to one cut, where they stand
+        before it."""
+        with self.lock:
+            heads = {table.name: table.warm_head() for table in self.all}
+            trailing = [t for t in self.all if not is_stg(t) and self.pace.trails(t)]
+        wanted = set(names)
+        for table in reversed(trailing):
+            if table.name in wanted:
+                wanted |= self._registry.upstreams(table).keys()
+        for table in trailing:
+            if table.name in wanted and table.name in self.active:
+                reads = self._registry.upstreams(table)
+                cut = {name: head for name in reads if (head := heads.get(name)) is not None}
+                self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut), beside=True)
+                self.common.trailed(table.name, self._standing(table))
+                heads[table.name] = table.warm_head()
+
     def _lacks(self, table: Table) -> bool:
         """Whether a refresh may find anything to do: of very many tables few do in a micro-batch."""
         if self._registry.behind(table) > 0 or table.store.cold:  # which a refresh compacts first
@@ -153,6 +186,7 @@ class FlowTables:
             with self.lock:
                 cut = resting_upstreams(self._registry, table)
             self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut), beside=True)
+            self.common.trailed(table.name, self._standing(table))
 
     def _refresh(
         self,

@@ -129,6 +129,7 @@ class MicroBatch:
         step, begun = self.steps, time.time_ns()
         with METER.of(SHARED, "stream", self.tables.run_id):
             self._step(ends, whole=whole)
+        self.tables.stepped()
         TRACES.micro_batch(self.tables.flow, self.tables.run_id, step, begun, self.tables.refreshed())
 
     def _step(self, ends: Offsets, *, whole: bool) -> None:
@@ -200,6 +201,7 @@ class MicroBatch:
         if events:
             self._small(events, ends, -1)
             self.position = ends
+            self.tables.stepped()
 
     @property
     def waits(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -124,26 +124,41 @@ class Views:
             self.renew(table)
 
 
+OneCut = Callable[[Collection[TableName]], Mapping[TableName, int]]
+"""The versions at which tables are read together; those that it leaves out are read at their newest."""
+
+
 def select(
-    spark: SparkSession, registry: Registry, text: str, quarantine: Callable[[Table], DataFrame]
+    spark: SparkSession,
+    registry: Registry,
+    text: str,
+    quarantine: Callable[[Table], DataFrame],
+    one_cut: OneCut,
 ) -> DataFrame:
-    """A user's SELECT over live rows, each table at one consistent version: the newest, or the one asked for.
+    """A user's SELECT over live rows, each table at one consistent version: the one asked for, else the
+    newest, of several tables that of their newest common cut.
 
     Args:
         quarantine: what is read where the query names a table's quarantine.
+        one_cut: asked about tables that are named without a version, where these are several names.
     Raises:
         UnknownName: a table that is not materialized here.
         TerminalError: Spark refuses the query, or there is no such version.
+        TransientError: the tables do not come to stand at one cut.
     """
     from pyspark.errors import PySparkException
 
     tree = sqlglot.parse_one(text, dialect="spark")
     ctes = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
+    named = [
+        (node, *_table(registry, node))
+        for node in tree.find_all(exp.Table)
+        if not isinstance(node.this, exp.Func) and (node.db or node.name not in ctes)
+    ]
+    live = [t.name for node, t, kept_out in named if not kept_out and node.args.get("version") is None]
+    together = one_cut(set(live)) if len(live) > 1 else {}
     places, frames = [], []
-    for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Func) or (not node.db and node.name in ctes):
-            continue
-        table, kept_out = _table(registry, node)
+    for node, table, kept_out in named:
         end = node.this.meta["end"] + 1
         if node.args.get("version") is not None:
             if kept_out:
@@ -152,6 +167,9 @@ def select(
             frames.append(table.store.frame(spark, version=version).select(*table.store.schema.names))
         elif kept_out:
             frames.append(quarantine(table))
+        elif table.name in together:
+            rows = table.store.frame(spark, version=together[table.name])
+            frames.append(rows.select(*table.store.schema.names))
         else:
             frames.append(_rows(spark, table, pinned_columns(tree, node, table)))
         alias = "" if node.args.get("alias") else f" AS `{node.name}`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -126,6 +126,19 @@ class Engine:
     def flow(self, name: TableName) -> Flow | None:
         """The flow that advances the table; None where none does."""
         return flow_of(self.flows, name)
+
+    def one_cut(self, names: Collection[TableName]) -> dict[TableName, int]:
+        """The versions at which a query reads tables together. Those that no flow advances now are not among
+        them, and the tables of different flows, which nothing connects, have a cut for each.
+
+        Raises:
+            TransientError: tables of a flow do not come to stand at one cut.
+        """
+        found: dict[TableName, int] = {}
+        for flow in list(self.flows):
+            if own := [name for name in names if name in flow.active]:
+                found |= flow.common_cut(own)
+        return found
 
     @cached_property
     def quarantine(self) -> Quarantine:

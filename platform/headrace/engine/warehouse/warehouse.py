@@ -111,10 +111,12 @@ class Warehouse:
         self._lifecycle.stop()
 
     def select(self, sql: str) -> StreamedRows:
-        """Rows of a SELECT over live tables. Spark runs it as they are read."""
+        """Rows of a SELECT over live tables, several at one cut. Spark runs it as they are read."""
         engine = self._engine()
         spark, quarantine = engine.sessions.flow, engine.quarantine
-        frame = views.select(spark, engine.registry, sql, lambda table: quarantine.frame(spark, table))
+        frame = views.select(
+            spark, engine.registry, sql, lambda table: quarantine.frame(spark, table), engine.one_cut
+        )
         return StreamedRows(frame)
 
     def refresh(self, table: str, labels: LabelRange | None, *, progress: Progress) -> RefreshResult:

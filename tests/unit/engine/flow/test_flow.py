@@ -19,6 +19,7 @@ from headrace.engine.flow.flow_tables import FlowTables
 from headrace.engine.flow.micro_batch import MicroBatch
 from headrace.engine.ingest.cuts import CutMissed
 from headrace.engine.table.limits import Limits
+from headrace.errors import TransientError
 from headrace.planner.policy.relief import LARGEST, BatchSize
 from headrace.sources.stream.broker import Broker
 from headrace.sources.stream.envelope import Event
@@ -164,13 +165,18 @@ def stg(offset: int | None = None, name: str = "stg.orders") -> Any:
         source=SimpleNamespace(table=ORDERS_TABLE),
         topic=ORDERS_TABLE.topic,
         store=SimpleNamespace(cold=False, version=1, commit=commit),
+        run=SimpleNamespace(covered={}),
     )
 
 
 def derived(name: str, seconds: int) -> Any:
     freshness = timedelta(seconds=seconds)
     return SimpleNamespace(
-        name=name, freshness=freshness, spec=SimpleNamespace(source=None, freshness=freshness)
+        name=name,
+        freshness=freshness,
+        spec=SimpleNamespace(source=None, freshness=freshness),
+        store=SimpleNamespace(cold=False, version=1, commit=Commit(name, "stream", 1)),
+        run=SimpleNamespace(covered={}),
     )
 
 
@@ -327,7 +333,7 @@ def test_of_very_many_tables_those_are_refreshed_that_may_have_something_to_do(
     for table, version, cold, covered in zip(
         made, (1, 1, 1, 0, 0), (False, False, True, False, False), ({}, {}, {}, {}, {"stg.a": 0}), strict=True
     ):
-        table.store = SimpleNamespace(version=version, cold=cold)
+        table.store = SimpleNamespace(version=version, cold=cold, commit=table.store.commit)
         table.run = SimpleNamespace(covered=covered)
     flow = world(*made, behind=lambda table: int(table.name == "dws.behind")).start(*(t.name for t in made))
     flow.settle()
@@ -474,3 +480,26 @@ def test_a_table_trails_at_its_new_pace_at_once(world: Made, monkeypatch: pytest
     flow = made.start("tight", "loose", "reader")
     flow.change([derived("tight", 10), loose, derived("suspended", 60), reader])
     assert done == [["loose", "suspended", "reader"], ("loose", 60.0, False), ("reader", 60.0, True)]
+
+
+def test_of_tables_that_never_stand_together_those_that_trail_catch_up(
+    world: Made, refreshed: list[str]
+) -> None:
+    """Upstreams first, and nothing that the query does not come from."""
+    steady, other = derived("dws.steady", 10), derived("dws.other", 60)
+    slow, last = derived("dws.slow", 60), derived("dws.last", 60)
+    for table in (steady, other, slow, last):
+        table.warm_head = lambda: None
+    reads = {"dws.slow": {"dws.steady": steady}, "dws.last": {"dws.slow": slow}}
+    made = world(steady, other, slow, last, upstreams=lambda table: reads.get(table.name, {}))
+    flow = made.start(*(t.name for t in (steady, other, slow, last)))
+    with pytest.raises(TransientError, match=r"`dws\.last`, `dws\.steady` do not come to stand at one cut"):
+        flow.common_cut(["dws.steady", "dws.last"])
+    assert refreshed[:2] == ["dws.slow", "dws.last"] and set(refreshed) == {"dws.slow", "dws.last"}
+
+
+def test_tables_that_stand_together_are_read_as_they_are(world: Made, refreshed: list[str]) -> None:
+    steady, other = derived("dws.steady", 10), derived("dws.other", 10)
+    flow = world(steady, other).start("dws.steady", "dws.other")
+    assert flow.common_cut(["dws.steady", "dws.other"]) == {"dws.steady": 1, "dws.other": 1}
+    assert refreshed == []
