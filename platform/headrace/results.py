@@ -135,6 +135,9 @@ class CompletePartition(_Result):
     """One line of `SHOW PARTITIONS`."""
 
     label: str
+    rows: int | None = Field(
+        default=None, description="of the partition now; None where the table has to be compacted first"
+    )
     outcome: str = Field(description="WAITING before its run has ended")
     watermark: datetime = Field(description="of the table when the partition was found complete")
     completed_at: datetime

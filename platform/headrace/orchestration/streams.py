@@ -21,7 +21,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from headrace.errors import HeadraceError
 from headrace.orchestration import judgements
-from headrace.orchestration.assets import rows_by_label
 from headrace.orchestration.extent import Growth
 from headrace.orchestration.gateway import GatewayResource
 from headrace.orchestration.judgements import DEAD_LETTERS, FRESHNESS, RUNS
@@ -30,16 +29,14 @@ from headrace.orchestration.reload import reload_definitions
 from headrace.orchestration.specs import column_metadata
 from headrace.results import CheckEvaluation, CompletePartition, TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
-from headrace.spec.partitions.label_range import LabelRange
 
 INTERVAL_SECONDS = 30
 MOST_PARTITIONS = 250  # a tick, of all tables: the daemon stores events one by one, in 40 ms each
 ENOUGH_EVENTS = 150  # a tick, beside partitions; the other tables wait for the next one
 UNKNOWN = "unknown"  # what was found last of a check, where the server did not answer
-PATIENCE_SECONDS = 15.0  # a tick that counts rows must end within the daemon's 60 s
+PATIENCE_SECONDS = 15.0  # a tick that asks for partitions must end within the daemon's 60 s
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
-CountRows = Callable[[TableSpec, LabelRange], dict[str, int]]
 ShowPartitions = Callable[[TableSpec], list[CompletePartition]]
 
 
@@ -79,7 +76,6 @@ class Report:
     """
 
     now: datetime
-    count_rows: CountRows
     completed: ShowPartitions
     growth: Growth | None = None
     events: list[Event] = field(default_factory=list)
@@ -159,18 +155,17 @@ class Report:
         if len(shown) < len(found) and self.growth and (self.outdated or self.growth.look()):
             self.outdated = True
             return turn
-        labels = [p.label for p in shown]
-        rows = self.count_rows(spec, LabelRange(min(labels), max(labels))) if shown else {}
         self.closed += len(shown)
         for partition in shown:
             metadata: dict[str, Any] = {
-                "dagster/partition_row_count": rows.get(partition.label, 0),
                 "version": partition.version,
                 "watermark": dg.MetadataValue.timestamp(partition.watermark),
                 "outcome": partition.outcome,
                 "reopened": partition.reopened,
                 **column_metadata(asset),
             }
+            if partition.rows is not None:
+                metadata["dagster/partition_row_count"] = partition.rows
             if partition.detail:
                 metadata["detail"] = partition.detail
             self.events.append(
@@ -205,7 +200,6 @@ def streams_sensor(
             with gateway.client() as client:
                 report = Report(
                     datetime.now(UTC),
-                    lambda spec, labels: rows_by_label(client, spec, labels),
                     lambda spec: _COMPLETED.validate_python(
                         client.run(f"SHOW PARTITIONS {spec.name}").result
                     ),

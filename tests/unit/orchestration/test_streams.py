@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pyarrow as pa
 import pytest
-from definitions_support import FakeGateway, connect, counts, write_project
+from definitions_support import FakeGateway, connect, write_project
 from deltalake import write_deltalake
 
 from headrace.orchestration import streams
@@ -22,7 +22,6 @@ from headrace.results import CheckEvaluation, CompletePartition, ParityResult, T
 from headrace.settings import Settings
 from headrace.spec import TableSpec, load_project
 from headrace.spec.model import TableName
-from headrace.spec.partitions.label_range import LabelRange
 
 NOW = datetime(2026, 11, 20, 13, 30, tzinfo=UTC)
 
@@ -69,16 +68,10 @@ class Tick:
         spec: TableSpec,
         told: TableStatus,
         seen: Seen,
-        rows: dict[str, int],
         now: datetime = NOW,
         completed: Sequence[CompletePartition] = (),
     ) -> None:
-        self.counted: list[LabelRange] = []
         self.asked = 0
-
-        def count(_: TableSpec, labels: LabelRange) -> dict[str, int]:
-            self.counted.append(labels)
-            return rows
 
         def show(_: TableSpec) -> list[CompletePartition]:
             self.asked += 1
@@ -86,7 +79,7 @@ class Tick:
 
         partitions = partitions_of(spec, None, now=now, start=date(2026, 11, 20))
         asset = dg.AssetSpec(asset_key(spec.name), partitions_def=partitions)
-        report = Report(now, count, show)
+        report = Report(now, show)
         self.seen = report.table(spec, asset, told, seen)
         self.observations = [e for e in report.events if isinstance(e, dg.AssetObservation)]
         self.materialized = [e.partition for e in report.events if isinstance(e, dg.AssetMaterialization)]
@@ -101,7 +94,7 @@ def checks(
 ) -> dict[str, dg.AssetCheckEvaluation]:
     """What a tick reports of the checks of `dws.user_hour`, which is what `NAMES` says."""
     asset = dg.AssetSpec(asset_key(TableName("dws", "user_hour")))
-    report = Report(NOW, lambda *_: {}, lambda _: [])
+    report = Report(NOW, lambda _: [])
     if materialized:
         report.events.append(dg.AssetMaterialization(asset.key))
     report.checks(asset, NAMES, told, evaluations, seen)
@@ -170,33 +163,35 @@ def test_a_freshness_that_is_missed_is_an_error_until_it_is_kept() -> None:
 
 
 def test_first_sight(spec: TableSpec) -> None:
-    rows, before = {"2026112010": 4, "2026112012": 5}, "2026111923"  # Dagster's partitions begin later
-    tick = Tick(spec, status(outcomes=4), Seen(), rows, completed=complete(before, *HOURS))
+    before, [first, *others] = complete("2026111923"), complete(*HOURS, first=2, rows=4)
+    others[0].rows = None  # nobody has counted them
+    # Dagster's partitions begin after the first of these.
+    tick = Tick(spec, status(outcomes=4), Seen(), completed=[*before, first, *others])
     [observation] = tick.observations
     assert observation.metadata["version"].value == 7
     assert observation.metadata["freshness_seconds"].value == 1.5
     assert tick.materialized == list(HOURS)
-    assert [e.metadata["dagster/partition_row_count"].value for e in tick.events[1:]] == [4, 0, 5]
-    assert tick.counted == [LabelRange("2026112010", "2026112012")]
+    counts = [e.metadata.get("dagster/partition_row_count") for e in tick.events[1:]]
+    assert [None if c is None else c.value for c in counts] == [4, None, 4]
 
 
 def test_nothing_new_is_nothing_reported(spec: TableSpec) -> None:
     completed = complete(*HOURS)
-    seen = Tick(spec, status(outcomes=3), Seen(), {}, completed=completed).seen
-    later = Tick(spec, status(outcomes=3), seen, {}, NOW + timedelta(seconds=30), completed)
-    assert later.events == [] and later.counted == [] and later.asked == 0
+    seen = Tick(spec, status(outcomes=3), Seen(), completed=completed).seen
+    later = Tick(spec, status(outcomes=3), seen, NOW + timedelta(seconds=30), completed)
+    assert later.events == [] and later.asked == 0
 
 
 def test_a_commit_is_observed(spec: TableSpec) -> None:
-    seen = Tick(spec, status(), Seen(), {"2026112010": 4}).seen
-    later = Tick(spec, status(version=8), seen, {}, NOW + timedelta(seconds=30))
+    seen = Tick(spec, status(), Seen()).seen
+    later = Tick(spec, status(version=8), seen, NOW + timedelta(seconds=30))
     assert len(later.observations) == 1 and later.materialized == []
 
 
 def test_declared_and_measured_freshness_are_numbers(spec: TableSpec) -> None:
     """Which Dagster plots."""
     told = status(freshness_to_keep=10.0, measured_p50=1.0, measured_p90=2.5, lag=3)
-    [observation] = Tick(spec, told, Seen(), {}).observations
+    [observation] = Tick(spec, told, Seen()).observations
     names = ("declared_freshness", "freshness", "freshness_p50", "freshness_p90")
     shown = [observation.metadata[f"{name}_seconds"] for name in names]
     assert [m.value for m in (*shown, observation.metadata["lag"])] == [10.0, 1.5, 1.0, 2.5, 3]
@@ -205,46 +200,45 @@ def test_declared_and_measured_freshness_are_numbers(spec: TableSpec) -> None:
 
 def test_another_freshness_is_observed(spec: TableSpec) -> None:
     """Of a statement or a calendar: nothing need change of the rows."""
-    seen = Tick(spec, status(freshness_to_keep=3600.0), Seen(), {}).seen
-    assert Tick(spec, status(freshness_to_keep=3600.0), seen, {}).observations == []
-    [observation] = Tick(spec, status(freshness_to_keep=10.0), seen, {}).observations
+    seen = Tick(spec, status(freshness_to_keep=3600.0), Seen()).seen
+    assert Tick(spec, status(freshness_to_keep=3600.0), seen).observations == []
+    [observation] = Tick(spec, status(freshness_to_keep=10.0), seen).observations
     assert observation.metadata["declared_freshness_seconds"].value == 10.0
 
 
 def test_a_table_without_partitions_is_materialized_each_hour_while_it_is_fresh(tmp_path: Path) -> None:
     spec = load_project(write_project(tmp_path)).table("stg.users")
-    first = Tick(spec, status(), Seen(), {})
-    assert first.materialized == [None] and first.counted == []
-    assert Tick(spec, status(), first.seen, {}, NOW + timedelta(minutes=59)).materialized == []
-    assert Tick(spec, status(), first.seen, {}, NOW + timedelta(minutes=60)).materialized == [None]
+    first = Tick(spec, status(), Seen())
+    assert first.materialized == [None] and first.asked == 0
+    assert Tick(spec, status(), first.seen, NOW + timedelta(minutes=59)).materialized == []
+    assert Tick(spec, status(), first.seen, NOW + timedelta(minutes=60)).materialized == [None]
     late = status(lag=5, measured_freshness=60.0)
-    assert Tick(spec, late, first.seen, {}, NOW + timedelta(minutes=60)).materialized == []
+    assert Tick(spec, late, first.seen, NOW + timedelta(minutes=60)).materialized == []
 
 
 def test_each_outcome_is_reported_once_and_says_what_came_of_it(spec: TableSpec) -> None:
     known = complete(*HOURS)
-    seen = Tick(spec, status(outcomes=3), Seen(), {}, completed=known).seen
+    seen = Tick(spec, status(outcomes=3), Seen(), completed=known).seen
     [late] = complete(HOURS[0], first=5, outcome="REPAIRED", detail="2 inserted", reopened=1)
     [waiting] = complete("2026112014", outcome="WAITING", finished_at=None)
     known = [late, *known[1:], *complete("2026112013", first=4), waiting.model_copy(update={"turn": 0})]
-    done = Tick(spec, status(outcomes=5), seen, {"2026112013": 6}, completed=known)
+    done = Tick(spec, status(outcomes=5), seen, completed=known)
     assert done.materialized == ["2026112013", "2026112010"]
     metadata = done.events[-1].metadata
     assert (metadata["outcome"].value, metadata["detail"].value) == ("REPAIRED", "2 inserted")
     assert (metadata["reopened"].value, metadata["watermark"].value) == (1, NOW.timestamp())
-    assert done.counted == [LabelRange("2026112010", "2026112013")]
-    assert Tick(spec, status(outcomes=5), done.seen, {}, completed=known).events == []
+    assert Tick(spec, status(outcomes=5), done.seen, completed=known).events == []
 
 
 def test_a_table_on_a_schedule_reports_its_complete_partitions_too(spec: TableSpec) -> None:
     told = status(mode="INCREMENTAL", outcomes=3)
-    tick = Tick(spec, told, Seen(), {}, completed=complete(*HOURS))
+    tick = Tick(spec, told, Seen(), completed=complete(*HOURS))
     assert len(tick.observations) == 1 and tick.materialized == list(HOURS)
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "FAILED", "NEEDS RESYNC", "INITIALIZING"])
 def test_a_table_that_does_not_run_is_only_observed(spec: TableSpec, state: str) -> None:
-    tick = Tick(spec, status(state=state, last_error="why"), Seen(), {})
+    tick = Tick(spec, status(state=state, last_error="why"), Seen())
     assert [e.metadata["state"].value for e in tick.observations] == [state]
     assert tick.observations[0].metadata["last_error"].value == "why"
     assert tick.materialized == []
@@ -254,14 +248,14 @@ def test_a_long_history_is_reported_in_parts(spec: TableSpec) -> None:
     days = [NOW + timedelta(hours=h) for h in range(MOST_PARTITIONS + 100)]
     known = complete(*(f"{day:%Y%m%d%H}" for day in days))
     told = status(outcomes=len(known))
-    first = Tick(spec, told, Seen(), {}, completed=known)
+    first = Tick(spec, told, Seen(), completed=known)
     assert len(first.materialized) == MOST_PARTITIONS
-    second = Tick(spec, told, first.seen, {}, NOW + timedelta(seconds=30), known)
+    second = Tick(spec, told, first.seen, NOW + timedelta(seconds=30), known)
     assert [*first.materialized, *second.materialized] == [p.label for p in known]
 
 
 def test_what_was_proven_does_not_wait_for_a_long_history_of_partitions() -> None:
-    seen, report = Seen(), Report(NOW, lambda *_: {}, lambda _: [])
+    seen, report = Seen(), Report(NOW, lambda _: [])
     asset = dg.AssetSpec(asset_key(TableName("dws", "user_hour")))
     report.events += [dg.AssetMaterialization(["dws", "other"])] * MOST_PARTITIONS
     report.closed = MOST_PARTITIONS
@@ -299,7 +293,6 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
     gateway.results["SHOW PARTITIONS dws.user_hour"] = [p.model_dump(mode="json") for p in complete(*HOURS)]
     gateway.results["SHOW CHECKS"] = [proof(equal=False).model_dump(mode="json")]
-    gateway.tables["SELECT logdate AS label"] = counts({"2026112010": 2})
     defs = build_definitions(project)
     tick = evaluate(defs)
     kinds = {(e.asset_key.to_user_string(), type(e).__name__) for e in tick.asset_events}
@@ -313,9 +306,9 @@ def test_the_sensor_reads_the_gateway(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {e.partition for e in tick.asset_events} == {None, *HOURS}
     shown = {e.check_name: e.passed for e in tick.asset_events if isinstance(e, dg.AssetCheckEvaluation)}
     assert shown == {"runs": True, "parity": False}
-    assert len(gateway.submitted) == 3
+    assert len(gateway.submitted) == 2
     assert evaluate(defs, tick.cursor).asset_events == []
-    assert gateway.submitted[3:] == ["SHOW CHECKS"]
+    assert gateway.submitted[2:] == ["SHOW CHECKS"]
 
 
 def test_of_very_many_tables_each_has_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +338,6 @@ def test_no_table_waits_for_another_ones_long_history(
     ]
     gateway.results["SHOW PARTITIONS dws.user_hour"] = [p.model_dump(mode="json") for p in complete(*labels)]
     gateway.results["SHOW CHECKS"] = []
-    gateway.tables["SELECT logdate AS label"] = counts({})
     tick = evaluate(build_definitions(project))
     assert [e.partition for e in tick.asset_events if e.partition] == labels
     assert "dws/user_total" in {e.asset_key.to_user_string() for e in tick.asset_events}
@@ -402,7 +394,6 @@ def test_older_partitions_than_dagster_knows_load_its_definitions_again(
     gateway.status = [status(outcomes=3).model_dump(mode="json")]
     gateway.results["SHOW PARTITIONS dws.user_hour"] = [p.model_dump(mode="json") for p in complete(*HOURS)]
     gateway.results["SHOW CHECKS"] = []
-    gateway.tables["SELECT logdate AS label"] = counts({})
     tick = evaluate(defs)
     assert asked == [None] and {e.partition for e in tick.asset_events if e.partition} == set()
     again = evaluate(build_definitions(project), tick.cursor)

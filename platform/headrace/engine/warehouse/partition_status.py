@@ -13,7 +13,6 @@ from headrace.engine.partitions.run_modes import DIFFERS, REPAIRED
 from headrace.engine.table.table import Registry, Table
 from headrace.errors import TerminalError
 from headrace.results import CompletePartition, TableStatus
-from headrace.spec.model import TableSpec
 
 WAITING = "WAITING"
 
@@ -21,23 +20,28 @@ REMEMBERED = timedelta(days=1)
 """How long status tells of a partition that was repaired."""
 
 
-def partition_listing(spec: TableSpec, known: Completions) -> list[dict[str, Any]]:
+def partition_listing(table: Table, known: Completions) -> list[dict[str, Any]]:
     """`SHOW PARTITIONS`, oldest first.
 
     Raises:
         TerminalError: the table has no partitions by time.
     """
-    if spec.partition_format is None:
+    column = table.store.schema.partition
+    if table.spec.partition_format is None or column is None:
         raise TerminalError(
-            f"`{spec.name}` has no partitions by time. Next: declare PARTITIONED BY with a date-formatter, "
+            f"`{table.name}` has no partitions by time. Next: declare PARTITIONED BY with a date-formatter, "
             "then `headrace apply`"
         )
-    return [_complete_partition(found).model_dump(mode="json") for found in known.of(spec.name)]
+    head = table.warm_head()
+    counts = None if head is None else head.counts(column)
+    found = (_complete_partition(partition, counts) for partition in known.of(table.name))
+    return [partition.model_dump(mode="json") for partition in found]
 
 
-def _complete_partition(found: Completed) -> CompletePartition:
+def _complete_partition(found: Completed, counts: Mapping[str, int] | None) -> CompletePartition:
     return CompletePartition(
         label=found.label,
+        rows=None if counts is None else counts.get(found.label, 0),
         outcome=found.outcome or WAITING,
         watermark=_moment(found.watermark_ms),
         completed_at=found.completed_at,

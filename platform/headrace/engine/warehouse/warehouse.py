@@ -456,7 +456,7 @@ class Warehouse:
 
     def partitions(self, table: str) -> list[dict[str, Any]]:
         """The complete partitions of a table, oldest first, and what came of each."""
-        return partition_listing(self._table(table).spec, self._catalog.completions)
+        return partition_listing(self._table(table), self._catalog.completions)
 
     def _status(
         self, table: Table, row: CatalogRow, ends: Offsets, known: Mapping[str, Summary]

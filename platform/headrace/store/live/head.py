@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +47,14 @@ class Head:
         """The partitions that have rows, or had some in the snapshot. `column`: the partition column."""
         found = {*self.index.partitions, *self.tail.rows.column(column).unique().to_pylist()}
         return {label for label in found if label is not None}
+
+    def counts(self, column: str) -> dict[Any, int]:
+        """Number of live rows of each partition that has any. `column`: the partition column."""
+        found = self.index.counts()
+        if self.tail.keys:
+            found.subtract(self.index.find(self.key, self.tail.keys).column(column).to_pylist())
+        found.update(self.tail.rows.column(column).to_pylist())
+        return {label: count for label, count in found.items() if count}
 
     def count(self) -> int:
         """Number of live rows."""

@@ -7,6 +7,7 @@ exact: no SQL runs here, rows are only found by equality.
 from __future__ import annotations
 
 import bisect
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -173,6 +174,13 @@ class SnapshotIndex:
     def count(self, partitions: Collection[Any] | None) -> int:
         """Rows in these partitions, all where None, from file statistics."""
         return sum(f.rows for f in self._files if partitions is None or f.partition in partitions)
+
+    def counts(self) -> Counter[Any]:
+        """Rows of each partition, from file statistics."""
+        found: Counter[Any] = Counter()
+        for file in self._files:
+            found[file.partition] += file.rows
+        return found
 
     def size(self, partitions: Collection[Any] | None) -> int:
         """Bytes of the files of these partitions, of all where None."""

@@ -566,8 +566,13 @@ def test_show_partitions_tells_each(world: World) -> None:
     world.look("09:30")
     world.running = False
     world.look("10:05")
-    [*_, last] = partition_listing(world.table.spec, world.catalog.completions)
-    assert (last["label"], last["outcome"], last["turn"]) == ("2026112209", WAITING, 0)
+    world.table.warm_head = world.table.store.head
+    first, *_, last = partition_listing(world.table, world.catalog.completions)
+    assert (first["label"], first["rows"]) == ("2026112207", 1)
+    assert (last["label"], last["outcome"], last["turn"], last["rows"]) == ("2026112209", WAITING, 0, 1)
     assert last["watermark"] == "2026-11-22T10:05:00Z"
+    world.table.warm_head = lambda: None
+    assert {p["rows"] for p in partition_listing(world.table, world.catalog.completions)} == {None}
+    world.table.spec = replace(world.table.spec, partition_format=None)
     with pytest.raises(TerminalError, match=r"no partitions by time. Next: declare PARTITIONED BY"):
-        partition_listing(replace(world.table.spec, partition_format=None), world.catalog.completions)
+        partition_listing(world.table, world.catalog.completions)
