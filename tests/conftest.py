@@ -59,7 +59,7 @@ def in_turn(items: list[pytest.Item], number: int) -> list[pytest.Item]:
     return sorted(items, key=lambda item: place.get(item.path, 0))
 
 
-LONG_MINUTES = float(os.environ.get("HEADRACE_LONG_MINUTES", "30"))
+LONG_MINUTES = float(os.environ.get("HEADRACE_LONG_MINUTES", "27"))
 """How long after a run has begun its last long test may begin: a run of all of them shall end within 35
 minutes on two cores. Those that are left out are named, and are others each time."""
 

@@ -329,7 +329,8 @@ class Flow:
         Raises:
             TransientError: there is none, although they did.
         """
-        seconds = min(self._tables.pace.freshness(t) for t in self.tables if t.name in names)
+        declared = (self._tables.pace.freshness(table) for table in self.tables if table.name in names)
+        seconds = min(declared, default=0.0)  # none where they have just left the flow
         for _ in range(CUT_ATTEMPTS):
             if self._lock.acquire(blocking=False):  # where nothing comes, no step ends
                 try:
