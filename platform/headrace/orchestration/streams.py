@@ -31,7 +31,7 @@ from headrace.results import CheckEvaluation, CompletePartition, TableStatus
 from headrace.spec.model import RefreshMode, TableSpec
 
 INTERVAL_SECONDS = 30
-MOST_PARTITIONS = 250  # a tick, of all tables: the daemon stores events one by one, in 40 ms each
+MOST_PARTITIONS = 250  # a tick, of all tables: the daemon stores events one by one
 ENOUGH_EVENTS = 150  # a tick, beside partitions; the other tables wait for the next one
 UNKNOWN = "unknown"  # what was found last of a check, where the server did not answer
 PATIENCE_SECONDS = 15.0  # a tick that asks for partitions must end within the daemon's 60 s
