@@ -22,7 +22,7 @@ CHAIN = {"dwd/paid": LAYERS["dwd/paid"]}
 
 def query(warehouse: Harness, text: str) -> list[tuple[Any, ...]]:
     spark = warehouse.sessions.flow
-    rows = select(spark, warehouse.registry, text, lambda table: table.store.frame(spark))
+    rows = select(spark, warehouse.registry, text, lambda table: table.store.frame(spark), pytest.fail)
     return sorted(tuples(rows.toArrow()), key=repr)
 
 
