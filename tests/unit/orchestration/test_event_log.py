@@ -50,7 +50,7 @@ def test_a_run_has_its_events(folder: Path) -> None:
         assert made.run_id == done.run_id
 
 
-def test_an_event_opens_no_file_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_opens_no_file_anew(folder: Path) -> None:
     with dg.DagsterInstance.from_config(str(folder)) as instance:
         opened = 0
 

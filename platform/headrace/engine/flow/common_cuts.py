@@ -6,12 +6,14 @@ does. One that trails stands at the step whose versions of its upstreams it cove
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from headrace.spec.model import TableName
 
@@ -21,14 +23,17 @@ REMEMBERED = 256
 STEPS = 4096
 """Of which it is known when they were."""
 
+STILL = sys.maxsize
+"""The last step of what goes on."""
+
 
 @dataclass
 class _Span:
-    """Steps at which a table stood at a version; `last`: None while it does."""
+    """Steps at which a table stood at a version."""
 
     version: int
     first: int
-    last: int | None = None
+    last: int = STILL
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,10 @@ class CommonCuts:
                 self._trailed.pop(name, None)
 
     def _note(self, name: TableName, version: int | None) -> None:
-        """
-        Args:
-            version: at which it stands; None where it is behind.
-        """
+        """How a table stands now: at a version, or behind where that is None."""
         spans = self._spans.setdefault(name, deque(maxlen=REMEMBERED))
         newest = spans[-1] if spans else None
-        if newest is not None and newest.last is None:
+        if newest is not None and newest.last == STILL:
             if newest.version == version:
                 return
             newest.last = self._step - 1
@@ -91,7 +93,9 @@ class CommonCuts:
     def trailed(self, name: TableName, standing: Standing) -> None:
         """A table has caught up by itself."""
         with self._lock:
-            self._trailed.setdefault(name, deque(maxlen=REMEMBERED)).append(standing)
+            known = self._trailed.setdefault(name, deque(maxlen=REMEMBERED))
+            if not known or known[-1] != standing:
+                known.append(standing)
 
     def newest(self, tables: Collection[TableName], seconds: float) -> dict[TableName, int] | None:
         """The versions of tables at the newest step at which each has one; None where there is none.
@@ -100,14 +104,15 @@ class CommonCuts:
             seconds: how long ago the step that followed may have been.
         """
         with self._lock:
-            found: dict[TableName, list[_Span]] = {}
-            stood = [self._stood(name, found) for name in tables]
-            last = [span.last for spans in stood for span in spans if span.last is not None]
             oldest = self._current_since(self._clock() - seconds)
-            for step in sorted({step for step in last if step >= oldest}, reverse=True):
-                versions = [_at(spans, step) for spans in stood]
-                if None not in versions:
-                    return {name: v for name, v in zip(tables, versions, strict=True) if v is not None}
+            found: dict[TableName, dict[int, list[_Span]]] = {}
+            stood = {name: chain.from_iterable(self._stood(name, found).values()) for name in tables}
+            spans = {name: [span for span in known if span.last >= oldest] for name, known in stood.items()}
+            ends = {min(span.last, self._step) for known in spans.values() for span in known}
+            for step in sorted(ends, reverse=True):
+                versions = {n: v for n, known in spans.items() if (v := _at(known, step)) is not None}
+                if len(versions) == len(spans):
+                    return versions
         return None
 
     def _current_since(self, moment: float) -> int:
@@ -115,34 +120,33 @@ class CommonCuts:
         first = self._step - len(self._began) + 1
         return first + max(0, bisect_right(self._began, moment) - 1)
 
-    def _stood(self, name: TableName, found: dict[TableName, list[_Span]]) -> Sequence[_Span]:
-        """When a table stood at which version, with ends.
+    def _stood(
+        self, name: TableName, found: dict[TableName, dict[int, list[_Span]]]
+    ) -> dict[int, list[_Span]]:
+        """When a table stood at each version.
 
         Args:
             found: what was worked out so far.
         """
         if name not in found:
-            spans = [
-                _Span(s.version, s.first, self._step if s.last is None else s.last)
-                for s in self._spans.get(name, ())
-            ]
+            spans = found[name] = defaultdict(list)
+            for span in self._spans.get(name, ()):
+                spans[span.version].append(span)
             for standing in self._trailed.get(name, ()):
-                part = [_Span(standing.version, 0, self._step)]
+                part = [_Span(standing.version, 0)]
                 for upstream, version in standing.reached.items():
-                    own = [s for s in self._stood(upstream, found) if s.version == version]
+                    own = self._stood(upstream, found).get(version, ())
                     part = [both for a in part for b in own if (both := _both(a, b)) is not None]
-                spans += part
-            found[name] = spans
+                spans[standing.version] += part
         return found[name]
 
 
 def _both(a: _Span, b: _Span) -> _Span | None:
     """The steps of both, at the first one's version."""
-    assert a.last is not None and b.last is not None
     first, last = max(a.first, b.first), min(a.last, b.last)
     return _Span(a.version, first, last) if first <= last else None
 
 
 def _at(spans: Sequence[_Span], step: int) -> int | None:
     """The newest version that stood at a step."""
-    return max((s.version for s in spans if s.last is not None and s.first <= step <= s.last), default=None)
+    return max((s.version for s in spans if s.first <= step <= s.last), default=None)

@@ -299,28 +299,22 @@ class Flow:
         with self._lock:
             if self._query is not None:
                 self._micro_batch.derive({}, -1)
-                self._tables.stepped()
 
     def settle_where_quiet(self) -> None:
         """`settle` after a start that no micro-batch followed: the first one advances every table itself."""
         if self._unsettled is None or time.monotonic() < self._unsettled + QUIET_SECONDS:
             return
-        if self._lock.acquire(blocking=False):  # else a micro-batch is under way
-            try:
+        with self._rests() as rests:
+            if rests:
                 self._unsettled = None
                 self.settle()
-            finally:
-                self._lock.release()
 
     def admit_late(self) -> None:
         """Apply what the gate lost patience with: a source that fell silent triggers no micro-batch."""
-        if not self._micro_batch.waits or not self._lock.acquire(blocking=False):
-            return
-        try:
-            if self._query is not None:
-                self._micro_batch.admit_late()
-        finally:
-            self._lock.release()
+        if self._micro_batch.waits:
+            with self._rests() as rests:
+                if rests and self._query is not None:
+                    self._micro_batch.admit_late()
 
     def common_cut(self, names: Collection[TableName]) -> dict[TableName, int]:
         """Versions of some of its active tables that stand at one cut: the newest that is remembered and no
@@ -332,11 +326,9 @@ class Flow:
         declared = (self._tables.pace.freshness(table) for table in self.tables if table.name in names)
         seconds = min(declared, default=0.0)  # none where they have just left the flow
         for _ in range(CUT_ATTEMPTS):
-            if self._lock.acquire(blocking=False):  # where nothing comes, no step ends
-                try:
+            with self._rests() as rests:
+                if rests:  # where nothing comes, no step ends
                     self._tables.stepped()
-                finally:
-                    self._lock.release()
             if (found := self._tables.common.newest(names, seconds)) is not None:
                 return found
             self._tables.catch_up(names)
@@ -345,6 +337,16 @@ class Flow:
             f"{tables} do not come to stand at one cut. Next: `headrace status` shows which is behind; "
             "`VERSION AS OF` after a name reads it at a version of its own"
         )
+
+    @contextmanager
+    def _rests(self) -> Iterator[bool]:
+        """Whether no micro-batch is under way; then none begins while the block lasts."""
+        rests = self._lock.acquire(blocking=False)
+        try:
+            yield rests
+        finally:
+            if rests:
+                self._lock.release()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

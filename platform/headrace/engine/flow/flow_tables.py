@@ -134,30 +134,27 @@ class FlowTables:
         self.common.stepped((table.name, self._standing(table)) for table in self.all)
 
     def _standing(self, table: Table) -> Standing:
-        covered = table.run.covered  # looked at first: what it says holds for a later commit, too
-        commit = table.store.commit
+        commit, reached = table.standing()
         if table.name not in self.active:
             return Standing(commit.version, {})
         reads = self._registry.upstreams(table).keys() & self.names
-        reached = {n: max(commit.upstreams.get(str(n), 0), covered.get(str(n), 0)) for n in reads}
-        return Standing(commit.version, reached)
+        return Standing(commit.version, {name: reached.get(str(name), 0) for name in reads})
 
     def catch_up(self, names: Collection[TableName]) -> None:
         """Bring those of the tables that trail, and what they read of such, to one cut, where they stand
         before it."""
-        with self.lock:
-            heads = {table.name: table.warm_head() for table in self.all}
-            trailing = [t for t in self.all if not is_stg(t) and self.pace.trails(t)]
         wanted = set(names)
-        for table in reversed(trailing):
-            if table.name in wanted:
-                wanted |= self._registry.upstreams(table).keys()
+        with self.lock:
+            trailing = [t for t in self.all if not is_stg(t) and self.pace.trails(t)]
+            for table in reversed(trailing):
+                if table.name in wanted:
+                    wanted |= self._registry.upstreams(table).keys()
+            heads = {table.name: table.warm_head() for table in self.all if table.name in wanted}
         for table in trailing:
             if table.name in wanted and table.name in self.active:
                 reads = self._registry.upstreams(table)
                 cut = {name: head for name in reads if (head := heads.get(name)) is not None}
-                self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut), beside=True)
-                self.common.trailed(table.name, self._standing(table))
+                self._refresh_beside(table, cut)
                 heads[table.name] = table.warm_head()
 
     def _lacks(self, table: Table) -> bool:
@@ -185,8 +182,16 @@ class FlowTables:
         if table.name in self.active and self.running:
             with self.lock:
                 cut = resting_upstreams(self._registry, table)
-            self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut), beside=True)
-            self.common.trailed(table.name, self._standing(table))
+            self._refresh_beside(table, cut)
+
+    def _refresh_beside(self, table: Table, cut: Mapping[TableName, Head]) -> None:
+        """Refresh a table outside its flow's micro-batches.
+
+        Args:
+            cut: its upstreams as they stood at one cut.
+        """
+        self._guarded(table, partial(self._refresh, known={}, batch_id=-1, cut=cut), beside=True)
+        self.common.trailed(table.name, self._standing(table))
 
     def _refresh(
         self,

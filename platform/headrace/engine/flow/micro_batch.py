@@ -129,7 +129,6 @@ class MicroBatch:
         step, begun = self.steps, time.time_ns()
         with METER.of(SHARED, "stream", self.tables.run_id):
             self._step(ends, whole=whole)
-        self.tables.stepped()
         TRACES.micro_batch(self.tables.flow, self.tables.run_id, step, begun, self.tables.refreshed())
 
     def _step(self, ends: Offsets, *, whole: bool) -> None:
@@ -201,7 +200,6 @@ class MicroBatch:
         if events:
             self._small(events, ends, -1)
             self.position = ends
-            self.tables.stepped()
 
     @property
     def waits(self) -> bool:
@@ -214,6 +212,7 @@ class MicroBatch:
             self.changed_at = time.monotonic()
         if not self.loading:
             self.tables.derive(known, batch_id)
+        self.tables.stepped()
 
     def _small(self, events: list[Event], ends: Offsets, batch_id: int) -> None:
         ingest = partial(self._ingest_small, events=offsets.by_topic(events), ends=ends, batch_id=batch_id)

@@ -16,6 +16,7 @@ from headrace.planner.policy.classify import Change
 from headrace.sources.schema import SourceSchema
 from headrace.spec.model import RefreshMode, SchemaChangeBehavior, SourceTable, TableName, TableSpec
 from headrace.store.live.head import Cold, Head
+from headrace.store.record.commits import Commit
 from headrace.store.tables import StoredTable
 
 
@@ -39,9 +40,14 @@ class Table:
     @property
     def reached(self) -> dict[str, int]:
         """Upstream versions that the table's present rows cover: the recorded frontier, or later."""
-        recorded = self.store.commit.upstreams
-        covered = self.run.covered
-        return {n: max(recorded.get(n, 0), covered.get(n, 0)) for n in {*recorded, *covered}}
+        return self.standing()[1]
+
+    def standing(self) -> tuple[Commit, dict[str, int]]:
+        """The newest commit and what its rows have `reached`; a refresh may end meanwhile."""
+        covered = self.run.covered  # looked at first: what it says holds for a later commit, too
+        commit = self.store.commit
+        recorded = commit.upstreams
+        return commit, {n: max(recorded.get(n, 0), covered.get(n, 0)) for n in {*recorded, *covered}}
 
     lacks: str | None = None
     """Why it cannot run: its query names a column that its source has dropped, or its source has no key."""

@@ -165,7 +165,7 @@ def stg(offset: int | None = None, name: str = "stg.orders") -> Any:
         source=SimpleNamespace(table=ORDERS_TABLE),
         topic=ORDERS_TABLE.topic,
         store=SimpleNamespace(cold=False, version=1, commit=commit),
-        run=SimpleNamespace(covered={}),
+        standing=lambda: (commit, {}),
     )
 
 
@@ -175,8 +175,7 @@ def derived(name: str, seconds: int) -> Any:
         name=name,
         freshness=freshness,
         spec=SimpleNamespace(source=None, freshness=freshness),
-        store=SimpleNamespace(cold=False, version=1, commit=Commit(name, "stream", 1)),
-        run=SimpleNamespace(covered={}),
+        standing=lambda: (Commit(name, "stream", 1), {}),
     )
 
 
@@ -333,7 +332,7 @@ def test_of_very_many_tables_those_are_refreshed_that_may_have_something_to_do(
     for table, version, cold, covered in zip(
         made, (1, 1, 1, 0, 0), (False, False, True, False, False), ({}, {}, {}, {}, {"stg.a": 0}), strict=True
     ):
-        table.store = SimpleNamespace(version=version, cold=cold, commit=table.store.commit)
+        table.store = SimpleNamespace(version=version, cold=cold)
         table.run = SimpleNamespace(covered=covered)
     flow = world(*made, behind=lambda table: int(table.name == "dws.behind")).start(*(t.name for t in made))
     flow.settle()
