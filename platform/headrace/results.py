@@ -136,7 +136,7 @@ class CompletePartition(_Result):
 
     label: str
     rows: int | None = Field(
-        default=None, description="of the partition now; None where the table has to be compacted first"
+        default=None, description="of the partition now; None before the table is compacted, or applied"
     )
     outcome: str = Field(description="WAITING before its run has ended")
     watermark: datetime = Field(description="of the table when the partition was found complete")

@@ -32,7 +32,7 @@ def partition_listing(table: Table, known: Completions) -> list[dict[str, Any]]:
             f"`{table.name}` has no partitions by time. Next: declare PARTITIONED BY with a date-formatter, "
             "then `headrace apply`"
         )
-    head = table.warm_head()
+    head = table.warm_head() if table.store.fits else None
     counts = None if head is None else head.counts(column)
     found = (_complete_partition(partition, counts) for partition in known.of(table.name))
     return [partition.model_dump(mode="json") for partition in found]

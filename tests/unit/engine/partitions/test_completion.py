@@ -571,7 +571,9 @@ def test_show_partitions_tells_each(world: World) -> None:
     assert (first["label"], first["rows"]) == ("2026112207", 1)
     assert (last["label"], last["outcome"], last["turn"], last["rows"]) == ("2026112209", WAITING, 0, 1)
     assert last["watermark"] == "2026-11-22T10:05:00Z"
-    world.table.warm_head = lambda: None
+    world.table.store.fits = False  # its rows are of another definition
+    assert {p["rows"] for p in partition_listing(world.table, world.catalog.completions)} == {None}
+    world.table.store.fits, world.table.warm_head = True, lambda: None
     assert {p["rows"] for p in partition_listing(world.table, world.catalog.completions)} == {None}
     world.table.spec = replace(world.table.spec, partition_format=None)
     with pytest.raises(TerminalError, match=r"no partitions by time. Next: declare PARTITIONED BY"):
