@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.engine.spark import aot_cache, cluster, compilers, log_store
 from headrace.engine.spark.jvm import forget_ended
-from headrace.engine.spark.plain_arguments import send_plain_arguments
+from headrace.engine.spark.py4j_calls import receive_bytes_at_once, send_plain_arguments
 from headrace.java import find_java, launcher_home
 from headrace.settings import Settings
 from headrace.storage.object_path import ObjectPath
@@ -166,6 +166,7 @@ def build_session(settings: Settings, *, java_options: str | None = None) -> Spa
         session = launched(builder)
     log_store.provide(session, settings.state)
     send_plain_arguments(session)
+    receive_bytes_at_once()
     return session
 
 

@@ -1,14 +1,20 @@
-"""Calls into the JVM whose arguments are sent as they are.
+"""Calls into the JVM whose arguments and results pass py4j at the least cost.
 
 For each argument py4j asks a dozen converters whether it is a list, a map, a date, …, by slow reflection. A
 micro-batch makes hundreds of calls, and nearly all of their arguments are strings, numbers and bytes, which
 no converter takes.
+
+Bytes that come back, the rows of a plan that runs in the driver, it takes apart into a list of numbers: 90 ms
+of Python for 1 MiB, in which no other thread runs.
 """
 
 from __future__ import annotations
 
+from base64 import standard_b64decode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from py4j.protocol import BYTES_TYPE, register_output_converter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,3 +50,12 @@ def send_plain_arguments(spark: SparkSession) -> None:
     assert gateway is not None, "the driver's own session has one"
     client = gateway._gateway_client
     client.converters = [_Others(client.converters)]
+
+
+def receive_bytes_at_once() -> None:
+    """From now on decode the bytes that a call returns as a whole, in all gateways of this process."""
+    register_output_converter(BYTES_TYPE, _bytes)
+
+
+def _bytes(encoded: str, _client: object) -> bytearray:
+    return bytearray(standard_b64decode(encoded))

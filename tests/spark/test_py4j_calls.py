@@ -1,4 +1,4 @@
-"""What goes into the JVM as an argument: plain values as they are, others as PySpark converts them."""
+"""What goes into the JVM as an argument, plain values as they are, others as PySpark converts them, and bytes back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from py4j import protocol
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -65,3 +66,16 @@ def test_no_converter_is_asked_about_a_plain_argument(spark: SparkSession) -> No
         assert asked == []
         gateway.jvm.java.util.ArrayList(["one"])
         assert ["one"] in asked
+
+
+def test_bytes_come_back_as_a_whole(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_one(encoded: str) -> bytearray:
+        raise AssertionError(f"{len(encoded)} characters are decoded number by number")
+
+    monkeypatch.setattr(protocol, "decode_bytearray", by_one)
+    jvm = spark._jvm
+    assert jvm is not None
+    sent = bytes(range(256)) * 5
+    found = jvm.java.nio.ByteBuffer.wrap(sent).array()
+    assert (type(found), found) == (bytearray, sent)
+    assert jvm.java.nio.ByteBuffer.allocate(0).array() == b""
