@@ -1,4 +1,4 @@
-"""What goes into the JVM as an argument, plain values as they are, others as PySpark converts them, and bytes back."""
+"""Plain values go into the JVM as they are, others as PySpark converts them; bytes come back as a whole."""
 
 from __future__ import annotations
 
