@@ -173,7 +173,7 @@ class Source:
     def _send(self, event: Event) -> None:
         """The event at its partition's next offset."""
         place = (event.topic, event.partition)
-        self.events.append(replace(event, offset=self._offsets[place]))
+        self.events.append(event._replace(offset=self._offsets[place]))
         self._offsets[place] += 1
 
     def _image(self, table: str, row: Row | None) -> str | None:

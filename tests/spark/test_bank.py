@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from decimal import Decimal
 from random import Random
 
@@ -252,7 +251,7 @@ class Kafka:
             self.bank.source.take()
             name = str(self.bank.written)
             for event in events:
-                self.queues[event.topic].append(replace(event, transaction=name))
+                self.queues[event.topic].append(event._replace(transaction=name))
             counts = Counter(e.topic.removeprefix("shop.") for e in events)
             listed = [{"data_collection": t, "event_count": n} for t, n in counts.items()]
             for status, content in (("BEGIN", {}), ("END", {"data_collections": listed})):

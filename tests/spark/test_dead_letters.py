@@ -70,11 +70,11 @@ def settlement(shop: Harness) -> Settlement:
 
 def sent(events: list[Event]) -> list[Event]:
     """With the messages that they are of."""
-    return [replace(e, value=messages([e]).column("value")[0].as_py()) for e in events]
+    return [e._replace(value=messages([e]).column("value")[0].as_py()) for e in events]
 
 
 def unreadable(event: Event) -> Event:
-    return replace(event, after=(event.after or "").replace(f'"user_id": {OTHER}', '"user_id": "x"'))
+    return event._replace(after=(event.after or "").replace(f'"user_id": {OTHER}', '"user_id": "x"'))
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -87,7 +87,7 @@ def test_what_follows_an_unreadable_row_is_applied(shop: Harness, at_once: bool)
     shop.source.delete("orders", 2)
     first, second, *later = shop.source.take()
     events = [unreadable(first), unreadable(second)]
-    events += [replace(e, before=unreadable(replace(e, after=e.before)).after) for e in later]
+    events += [e._replace(before=unreadable(e._replace(after=e.before)).after) for e in later]
     for batch in [events] if at_once else [[e] for e in events]:
         shop.feed(batch)
         shop.advance()
@@ -116,7 +116,7 @@ def test_letters_are_replayed_where_they_would_have_been(shop: Harness) -> None:
         put(shop, 10, OTHER)
         put(shop, 3, OTHER)
         events = shop.source.take()
-        broken = replace(events[-1], op=None, value=b"\xff", after=None, before=None)
+        broken = events[-1]._replace(op=None, value=b"\xff", after=None, before=None)
         shop.feed([*sent(events[:-1]), broken])
         shop.advance()
         assert shop.dead_letters.count(ORDERS) == 5

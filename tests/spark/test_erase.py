@@ -160,13 +160,13 @@ def test_nothing_of_a_deleted_row_is_left_and_all_goes_on(shop: Shop) -> None:
     assert state(shop) == before
     late = [event for event in shop.said if event.topic == TOPIC and event.key == '{"user_id": 7}']
     assert late
-    events = [replace(event, offset=event.offset + 1_000) for event in late if event.op != "d"]
+    events = [event._replace(offset=event.offset + 1_000) for event in late if event.op != "d"]
     warehouse.advance(warehouse.feed(events))  # nothing older brings it back
     assert state(shop) == before
     warehouse.source.put("users", user_id=7, city="Köln")
     warehouse.source.put("users", user_id=6, city="Trier")
     shop.said += (taken := warehouse.source.take())
-    warehouse.advance(warehouse.feed([replace(e, offset=e.offset + 2_000) for e in taken]))
+    warehouse.advance(warehouse.feed([e._replace(offset=e.offset + 2_000) for e in taken]))
     assert (7, "Köln") in warehouse.rows(USERS)
     warehouse.assert_parity(proof=True)
     shop.compact()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -65,7 +64,7 @@ def test_a_repeated_batch_changes_nothing(shop: Harness) -> None:
     shop.source.delete("orders", 2)
     events = shop.source.take()
     shop.feed(events)
-    again = [replace(e, offset=e.offset + 100) for e in events]  # Connect sent them a second time
+    again = [e._replace(offset=e.offset + 100) for e in events]  # Connect sent them a second time
     shop.feed(again)
     assert shop.rows("stg.orders") == [stored(1, "2.00")]
     commit = shop.table("stg.orders").store.commit
@@ -88,8 +87,8 @@ def test_a_late_event_loses_and_a_tombstone_blocks_resurrection(shop: Harness) -
     shop.source.put("orders", **order(2))
     shop.source.delete("orders", 2)
     first, second, created, deleted = shop.source.take()
-    shop.feed([second, replace(deleted, offset=2)])
-    shop.feed([replace(first, offset=10), replace(created, offset=11)])
+    shop.feed([second, deleted._replace(offset=2)])
+    shop.feed([first._replace(offset=10), created._replace(offset=11)])
     assert shop.rows("stg.orders") == [stored(1, "2.00")]
 
 
@@ -102,7 +101,7 @@ def test_a_tombstone_blocks_after_compaction_and_restart(shop: Harness) -> None:
     shop.feed([deleted])
     compact(shop.sessions.batch, shop.table("stg.orders"), run_id="test")
     shop.open()
-    shop.feed([replace(created, offset=11)])
+    shop.feed([created._replace(offset=11)])
     assert shop.rows("stg.orders") == []
 
 
@@ -115,7 +114,7 @@ def test_rows_that_come_and_go_within_a_batch_leave_only_tombstones(shop: Harnes
     store = shop.table("stg.orders").store
     assert store.changelog.read(0, 1).num_rows == 0
     assert set(store.deletes.find({(1,), (2,), (3,)})) == {(1,), (2,), (3,)}
-    shop.feed([replace(e, offset=e.offset + 100) for e in events if e.op == "c"])
+    shop.feed([e._replace(offset=e.offset + 100) for e in events if e.op == "c"])
     assert shop.rows("stg.orders") == []
 
 
@@ -141,9 +140,9 @@ def test_broken_messages_become_dead_letters_and_the_rest_goes_on(shop: Harness)
     good, not_json, wrong_type, no_key = shop.source.take()
     batch = [
         good,
-        replace(not_json, op=None, before=None, after=None, value=b"not JSON"),
-        replace(wrong_type, after='{"order_id": 3, "user_id": "x", "amount": "1.00", "hour": "2026112010"}'),
-        replace(no_key, key=None),
+        not_json._replace(op=None, before=None, after=None, value=b"not JSON"),
+        wrong_type._replace(after='{"order_id": 3, "user_id": "x", "amount": "1.00", "hour": "2026112010"}'),
+        no_key._replace(key=None),
     ]
     shop.feed(batch)
     assert shop.rows("stg.orders") == [stored(1)]

@@ -7,7 +7,6 @@ import itertools
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -115,7 +114,7 @@ def state(table: Table) -> dict[str, Any]:
 def reappear(events: list[Event], again: list[Event]) -> list[Event]:
     """`again`, older events, delivered a second time after `events`."""
     first = max(e.offset for e in events) + 1
-    return [*events, *(replace(e, offset=first + i) for i, e in enumerate(again))]
+    return [*events, *(e._replace(offset=first + i) for i, e in enumerate(again))]
 
 
 @pytest.mark.long
@@ -132,7 +131,7 @@ def test_large_batches_equal_small_ones(harness: Callable[..., Harness]) -> None
             own = [e for e in events if e.topic.endswith(f".{name}")]
             if not own:
                 continue
-            own = [replace(e, offset=e.offset + shifts[name]) for e in own]
+            own = [e._replace(offset=e.offset + shifts[name]) for e in own]
             repeats = step == 2 and bool(past[name])
             if repeats:  # a connector that was killed sends some events again
                 again = chance.sample(past[name], min(6, len(past[name])))
@@ -216,11 +215,11 @@ def test_arrow_leaves_what_it_does_not_read_to_spark(harness: Callable[..., Harn
     warehouse.source.put("users", user_id=2, city="__debezium_unavailable_value" if fault == "unsent" else "")
     events = warehouse.source.take()
     if fault == "value":
-        events[1] = replace(events[1], value=b'{"op": "c"')
+        events[1] = events[1]._replace(value=b'{"op": "c"')
     elif fault == "after":
-        events[1] = replace(events[1], after=None)
+        events[1] = events[1]._replace(after=None)
     elif fault == "position":
-        events[1] = replace(events[1], value=b'{"op": "c", "after": {"user_id": 2, "city": ""}}')
+        events[1] = events[1]._replace(value=b'{"op": "c", "after": {"user_id": 2, "city": ""}}')
     assert feed_arrow(warehouse, warehouse.table("stg.users"), events) is None
     assert warehouse.table("stg.users").store.version == 0
 
@@ -232,8 +231,8 @@ def test_faults_are_put_aside_and_tombstones_counted(harness: Callable[..., Harn
         warehouse.source.put("orders", order_id=key, user_id=1, amount="1.00", hour="2026112010")
     warehouse.source.delete("orders", 3)
     events = warehouse.source.take()
-    broken = replace(events[1], value=b'{"op": "u"')
-    buried = replace(events[3], offset=4, value=None)
+    broken = events[1]._replace(value=b'{"op": "u"')
+    buried = events[3]._replace(offset=4, value=None)
     feed_large(warehouse, table, [events[0], broken, *events[2:], buried])
     assert [row[0] for row in state(table)["rows"]] == [1]
     account = table.store.commit.accounting
@@ -248,8 +247,8 @@ def test_a_row_without_key_or_position_is_no_row(harness: Callable[..., Harness]
     for key in (1, 2, 3):
         warehouse.source.put("users", user_id=key, city="Oslo")
     events = warehouse.source.take()
-    events[1] = replace(events[1], after='{"city": "Oslo"}')
-    events[2] = replace(events[2], lsn=0)
+    events[1] = events[1]._replace(after='{"city": "Oslo"}')
+    events[2] = events[2]._replace(lsn=0)
     if feed is feed_arrow:
         for event in events[1:]:
             assert feed(warehouse, table, [events[0], event]) is None
@@ -270,11 +269,11 @@ def test_debeziums_snapshot_has_one_position(
     table = warehouse.table("stg.users")
     for key in range(6):
         warehouse.source.put("users", user_id=key, city="Oslo")
-    events = [replace(e, op="r", lsn=500, snapshot="true") for e in warehouse.source.take()]
-    events[-1] = replace(events[-1], snapshot="last")
+    events = [e._replace(op="r", lsn=500, snapshot="true") for e in warehouse.source.take()]
+    events[-1] = events[-1]._replace(snapshot="last")
     assert feed(warehouse, table, events[:2]).loading
     assert feed(warehouse, table, [*events[2:4]]).loading
-    again = [replace(events[3], offset=4), *(replace(e, offset=e.offset + 1) for e in events[4:])]
+    again = [events[3]._replace(offset=4), *(e._replace(offset=e.offset + 1) for e in events[4:])]
     assert not feed(warehouse, table, again).loading
     assert [row[0] for row in state(table)["rows"]] == list(range(6))
     account = table.store.commit.accounting
@@ -288,8 +287,8 @@ def test_a_first_snapshot_that_began_anew_is_not_trusted(harness: Callable[..., 
     table = warehouse.table("stg.users")
     for key in range(6):
         warehouse.source.put("users", user_id=key, city="Oslo")
-    events = [replace(e, op="r", lsn=500, snapshot="true") for e in warehouse.source.take()]
-    anew = [replace(e, lsn=600) for e in events[2:]]
+    events = [e._replace(op="r", lsn=500, snapshot="true") for e in warehouse.source.take()]
+    anew = [e._replace(lsn=600) for e in events[2:]]
     with pytest.raises(NeedsResync, match=r"began anew.*Next: wait, or `headrace resync stg\.users`"):
         feed(warehouse, table, [*events[:2], *anew])
     feed(warehouse, table, events[:2])
@@ -298,7 +297,7 @@ def test_a_first_snapshot_that_began_anew_is_not_trusted(harness: Callable[..., 
     assert table.store.commit.snapshot == 500 and table.store.version == 1
     give_up(table, "test")  # as where the second attempt found no rows
     with pytest.raises(NeedsResync, match="began anew"):
-        feed(warehouse, table, [replace(events[2], offset=9)])
+        feed(warehouse, table, [events[2]._replace(offset=9)])
 
 
 @pytest.mark.parametrize("feed", [feed_small, feed_large, feed_arrow])
@@ -309,9 +308,9 @@ def test_a_snapshot_after_changes_is_not_trusted(harness: Callable[..., Harness]
     for key in range(6):
         warehouse.source.put("users", user_id=key, city="Oslo")
     events = warehouse.source.take()
-    read = [replace(e, op="r", lsn=5, snapshot="true") for e in events[:3]]
+    read = [e._replace(op="r", lsn=5, snapshot="true") for e in events[:3]]
     at = events[-1].lsn + 100
-    asked = [replace(e, op="r", lsn=at, offset=e.offset + 6, snapshot="true") for e in events[:2]]
+    asked = [e._replace(op="r", lsn=at, offset=e.offset + 6, snapshot="true") for e in events[:2]]
     with pytest.raises(NeedsResync, match="has lost its offsets"):
         feed(warehouse, table, [*read, *events[3:], *asked])
     feed(warehouse, table, [*read, *events[3:]])
@@ -319,7 +318,7 @@ def test_a_snapshot_after_changes_is_not_trusted(harness: Callable[..., Harness]
         feed(warehouse, table, asked)
     assert [row[0] for row in state(table)["rows"]] == list(range(6))
     assert (table.store.commit.snapshot, table.store.version) == (5, 1)
-    feed(warehouse, table, [replace(e, offset=e.offset + 8, snapshot="incremental") for e in asked])
+    feed(warehouse, table, [e._replace(offset=e.offset + 8, snapshot="incremental") for e in asked])
 
 
 def test_the_rows_of_a_topic_s_other_partition_may_come_after_its_changes(
@@ -332,7 +331,7 @@ def test_the_rows_of_a_topic_s_other_partition_may_come_after_its_changes(
     events = warehouse.source.take()
     at = min(e.lsn for e in events)
     feed_small(warehouse, table, events[3:])
-    rows = [replace(e, partition=1, op="r", lsn=at, snapshot="true") for e in events[:3]]
+    rows = [e._replace(partition=1, op="r", lsn=at, snapshot="true") for e in events[:3]]
     feed_small(warehouse, table, rows)
     assert [row[0] for row in state(table)["rows"]] == list(range(6))
 
@@ -363,7 +362,7 @@ def test_a_text_that_is_the_placeholder_is_one_where_the_row_before_is_shown(
 
 def without_rows_before(events: list[Event]) -> list[Event]:
     """As of a table whose REPLICA IDENTITY is its key."""
-    return [replace(e, before=None) if e.op == "u" else e for e in events]
+    return [e._replace(before=None) if e.op == "u" else e for e in events]
 
 
 @pytest.mark.parametrize("feed", [feed_small, feed_large])

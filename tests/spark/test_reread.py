@@ -125,7 +125,7 @@ def test_after_an_older_copy_of_the_source_what_follows_counts_as_later(shop: Ha
     read_again(shop, {restored.topic: {0: restored.offset}}, lsn=10, floor=5, gen=1)
     shop.source.put("users", user_id=1, city="after")
     [after] = shop.source.take()
-    low = Event(**{**after.__dict__, "lsn": 20})
+    low = after._replace(lsn=20)
     shop.feed([low])
     assert (1, "after") in shop.rows(USERS)
     commit = shop.table(USERS).store.commit

@@ -184,7 +184,7 @@ def test_what_was_deleted_later_does_not_block_what_comes_again(
     assert store.deletes.find({(1,), (3,), (7,)}) == {(3,): sequence(0, shop.said[3].lsn)}
     shop.warehouse.feed(inserted)
     assert orders(shop) == [1, 2, 7]
-    shop.warehouse.feed([Event(**{**vars(late), "offset": 5})])
+    shop.warehouse.feed([late._replace(offset=5)])
     assert orders(shop) == [1, 2, 7]
     assert store.commit.accounting["duplicate"] == 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -25,7 +24,7 @@ USERS = "stg.users"
 
 def feed_few(warehouse: Harness, table: Table, events: list[Event]) -> None:
     """As a flow does it with a small micro-batch."""
-    texts = [replace(e, value=message(e)[4]) for e in events]
+    texts = [e._replace(value=message(e)[4]) for e in events]
     ends = ends_of(events)
     ingest_events(warehouse.sessions, warehouse.dead_letters, table, texts, ends, run_id="test", batch=0)
 
@@ -88,11 +87,11 @@ def test_what_another_partition_brings_later_does_not_come_back(shop: Harness, f
     feed(shop, table, source.take())
     source.put("users", user_id=6, city="Lima")
     feed(shop, table, source.take())
-    feed(shop, table, [replace(older, partition=1, offset=0)])
+    feed(shop, table, [older._replace(partition=1, offset=0)])
     assert shop.rows(USERS) == [(5, "Rome"), (6, "Lima")]
     assert table.store.commit.accounting["duplicate"] == 1
     shop.open()
-    feed(shop, shop.table(USERS), [replace(older, partition=1, offset=1)])
+    feed(shop, shop.table(USERS), [older._replace(partition=1, offset=1)])
     assert shop.rows(USERS) == [(5, "Rome"), (6, "Lima")]
 
 

@@ -283,9 +283,9 @@ def _stored_rows(table: StgTable, keys: KeySet) -> dict[tuple[Any, ...], _Stored
 
 def _lacking(table: StgTable, change: NetChange) -> str | None:
     """A column whose value the last event lacks. One that shows the row before has them all."""
-    if change.after is None or has_row_before(change.events[-1]):
+    if change.after is None or (column := unsent_column(table.source.columns, change.after)) is None:
         return None
-    return unsent_column(table.source.columns, change.after)
+    return None if has_row_before(change.events[-1]) else column
 
 
 def _newer(events: Sequence[Event], was: _Stored | None, table: StgTable) -> int:

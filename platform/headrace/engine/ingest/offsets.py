@@ -131,7 +131,7 @@ def collect(spark: SparkSession, queries: Queries, messages: pa.Table) -> list[E
     """
     inputs = [(messages, RAW)]
     table = queries.run(spark, "events", inputs, lambda frames: parse(frames[0]).select(*_COLUMNS))
-    return [Event(*row) for row in zip(*(table.column(c).to_pylist() for c in _COLUMNS), strict=True)]
+    return list(map(Event._make, zip(*(table.column(c).to_pylist() for c in _COLUMNS), strict=True)))
 
 
 def end_offsets(checkpoint: Path, batch_id: int) -> Offsets:

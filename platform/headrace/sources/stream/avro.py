@@ -40,6 +40,8 @@ HEADERS = ("apicurio.{}.globalId", "apicurio.{}.contentId")
 """Headers that hold an id of eight bytes: of the row of all tables, or of the text of the schema, which is
 Confluent's id. `{}` is `key` or `value`."""
 
+_NAMED = {part: tuple(name.format(part) for name in HEADERS) for part in ("key", "value")}
+
 Reader = Callable[[io.BytesIO], Any]
 """Reads one row and gives what becomes JSON of it."""
 
@@ -65,7 +67,7 @@ def framed(part: str, message: bytes | None, headers: Mapping[str, str | bytes |
     Args:
         part: `key` or `value`.
     """
-    by_global, by_content = (headers.get(name.format(part)) for name in HEADERS)
+    by_global, by_content = map(headers.get, _NAMED[part])
     if message is not None and isinstance(by_global, bytes):
         return MAGIC + by_global + message
     if message is not None and isinstance(by_content, bytes):

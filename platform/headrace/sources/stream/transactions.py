@@ -113,10 +113,10 @@ class Transactions:
 
         A row that a snapshot has read is of none.
         """
-        name = event.transaction
-        if name is None or name in self._done:
-            return True
-        return name not in self._open and 0 < event.source_ms < self._since_ms
+        return event.transaction is None or self._is_done(event.transaction, event.source_ms)
+
+    def _is_done(self, name: str, source_ms: int) -> bool:
+        return name in self._done or (name not in self._open and 0 < source_ms < self._since_ms)
 
     def waiting(self, announced: Iterable[bytes | None], events: Sequence[Event]) -> frozenset[str]:
         """The transactions whose events must wait.
@@ -139,7 +139,7 @@ class Transactions:
             newest[event.topic] = name
             if event.partition:
                 self._several.add(event.topic)
-            if not self.done(Last(name, source_ms=event.source_ms)):
+            if not self._is_done(name, event.source_ms):
                 opened = self._opened(name)
                 # MySQL's TRUNCATE is a transaction of its own, whose END Debezium does not tell.
                 if event.truncates and event.xid is None and opened.expected is None:
@@ -183,7 +183,7 @@ class Transactions:
         for message in messages:
             self._arrived = now
             try:
-                content = json.loads(message or b"")
+                content = json.loads((message or b"").decode())  # of bytes it would guess their encoding
                 name, status = transaction_id(content["id"]), content["status"]
                 counts: dict[str, int] = {}
                 if status == "END":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -63,11 +62,11 @@ def kafka() -> Kafka:
 def test_a_truncation_without_an_end_is_whole_by_itself(kafka: Kafka) -> None:
     """As MySQL's, whose END Debezium does not tell; PostgreSQL's has one, and an id of its own."""
     begun = kafka.batch(kafka.begin("0-1-7"))
-    truncation = replace(kafka.event(ORDERS, "0-1-7", order=1), op="t", key=None)
+    truncation = kafka.event(ORDERS, "0-1-7", order=1)._replace(op="t", key=None)
     later = kafka.event(ORDERS, "0-1-8", order=1)
     assert begun[0] == [] and kafka.batch(truncation, later)[0] == [(ORDERS, 0)]
     assert kafka.batch(kafka.begin("0-1-8"), kafka.end("0-1-8", {ORDERS: 1}))[0] == [(ORDERS, 1)]
-    waits = replace(kafka.event(ORDERS, "9", order=1), op="t", key=None, xid=9)
+    waits = kafka.event(ORDERS, "9", order=1)._replace(op="t", key=None, xid=9)
     assert kafka.batch(kafka.begin("9"), waits)[0] == []
 
 
