@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,12 +15,14 @@ import psycopg
 import pytest
 from chain_support import Event, Services, eventually, reader, services_of
 
+from headrace.aot_caches import OLDEST
 from headrace.errors import TerminalError
 from headrace.java import find_java
 from headrace.services import processes
-from headrace.services.programs.kafka import prepare_broker
+from headrace.services.programs.kafka import caches, prepare_broker
 from headrace.services.scratch import free_ports, scratch_settings
 from headrace.services.stack import Stack
+from headrace.services.status import ServiceName
 from headrace.settings import Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile
 from headrace.sources.registration import create_topics
@@ -54,6 +57,16 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
     with DockerCompose(ROOT / "deploy", compose_file_name="compose.yml", services=wanted, wait=True):
         dsn = "postgresql://headrace:headrace@127.0.0.1:25432/shop"
         yield Services(dsn, Broker("127.0.0.1:29092"), "http://127.0.0.1:28083")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
+@pytest.mark.skipif(find_java().version < OLDEST, reason="this Java makes no cache")
+@pytest.mark.parametrize("name", ["kafka", "connect"])
+def test_kafka_s_jvms_read_the_caches_that_were_made_for_them(stack: Stack, name: ServiceName) -> None:
+    made = caches(stack.settings)[name].path
+    assert made.is_file()
+    pid = stack.supervisor.process(name).pid
+    assert str(made) in Path(f"/proc/{pid}/maps").read_text()
 
 
 @pytest.fixture

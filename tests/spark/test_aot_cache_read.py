@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
 def test_the_jvm_reads_the_cache_that_was_made_for_it(spark: SparkSession) -> None:
-    made = cache(Settings(project=ROOT))
+    made = cache(Settings(project=ROOT)).path
     assert made.is_file()
     mapped = Path(f"/proc/{spark._jvm.ProcessHandle.current().pid()}/maps").read_text()
     assert str(made) in mapped

@@ -45,7 +45,9 @@ def main(stamp: str, stage: str) -> int:
                 _stamp("packages").write_text(stamp)
             if stage == "everything" and not _done("everything", stamp):
                 _run("the JVM artifacts", [PYTHON, "-m", "headrace.services.setup"])
-                _run("the ahead-of-time cache", [PYTHON, "-m", "headrace.engine.spark.aot_cache"])
+                # Beside each other: a training run mostly has one processor's work.
+                with subprocess.Popen([PYTHON, "-m", "headrace.services.kafka_caches"], cwd=ROOT):
+                    _run("the ahead-of-time cache", [PYTHON, "-m", "headrace.engine.spark.aot_cache"])
                 _stamp("everything").write_text(stamp)
         except SetupFailed as error:
             print(f"headrace: {error}", file=sys.stderr)

@@ -17,7 +17,7 @@ from supervisor.states import ProcessStates
 from headrace.engine.spark import aot_cache
 from headrace.errors import HeadraceError, TerminalError, did_you_mean
 from headrace.java import find_java
-from headrace.services import health, processes, runtime
+from headrace.services import health, kafka_caches, processes, runtime
 from headrace.services.catalogue import SERVICES, Service, with_needs
 from headrace.services.places import keep_private, remove_run_directory
 from headrace.services.programs import kafka, postgres
@@ -208,6 +208,8 @@ class Stack:
     def _prerequisites(self, chosen: Collection[ServiceName], report: OnProgress) -> None:
         find_java()
         runtime.ensure(self.settings.home, lambda message: report("kafka", message))
+        if kafka_caches.PROGRAMS & set(chosen):
+            kafka_caches.renew(self.settings, lambda message: report("kafka", message))
         if "warehouse" in chosen:
             aot_cache.renew(self.settings, lambda message: report("warehouse", message))
 

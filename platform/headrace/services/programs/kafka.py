@@ -13,9 +13,11 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from headrace.aot_caches import AotCache
 from headrace.errors import TerminalError
 from headrace.java import Java
 from headrace.services.programs.program import Program
+from headrace.services.status import ServiceName
 from headrace.settings import CONNECT_USER, LOOPBACK, Settings
 from headrace.sources.mysql import history
 from headrace.sources.stream.broker import USER, Broker, login_module
@@ -23,7 +25,14 @@ from headrace.tokens import ensure_token
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # Small heaps: the serial collector holds the least and pauses for milliseconds.
-JVM = ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Xms64m", "-Djava.awt.headless=true"]
+# The quick compiler alone: the optimizing one would work for minutes at methods that wait for messages.
+JVM = [
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Xms64m",
+    "-Djava.awt.headless=true",
+]
 _REST = "org.apache.kafka.connect.rest.basic.auth.extension"
 LARGEST_MESSAGE = 8 * 1024 * 1024
 
@@ -42,7 +51,7 @@ def prepare_broker(settings: Settings, java: Java) -> Program:
     if not (folder / "meta.properties").is_file():
         # joined with "=" below: an id may begin with "-", which the tool would take for an option
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        command = [str(java.binary), *_jvm(settings, "128m"), "kafka.tools.StorageTool", "format"]
+        command = [str(java.binary), *_jvm(settings, "kafka", "128m"), "kafka.tools.StorageTool", "format"]
         made = subprocess.run(
             [*command, f"--cluster-id={cluster}", "-c", str(file)],
             capture_output=True,
@@ -53,7 +62,7 @@ def prepare_broker(settings: Settings, java: Java) -> Program:
             raise TerminalError(f"Kafka could not format {folder}:\n{made.stdout}{made.stderr}")
     return Program(
         name="kafka",
-        command=[str(java.binary), *_jvm(settings, settings.kafka_memory), "kafka.Kafka", str(file)],
+        command=[str(java.binary), *_jvm(settings, "kafka", settings.kafka_memory), "kafka.Kafka", str(file)],
         directory=str(settings.state),
         environment=_fingerprint(file),
         stop_seconds=60,
@@ -69,7 +78,7 @@ def prepare_connect(settings: Settings, java: Java) -> Program:
     _write_private(login, known.encode())
     file = _write(settings.state / "connect.properties", connect_properties(settings))
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    jvm = [*_jvm(settings, settings.connect_memory), f"-Djava.security.auth.login.config={login}"]
+    jvm = [*_jvm(settings, "connect", settings.connect_memory), f"-Djava.security.auth.login.config={login}"]
     return Program(
         name="connect",
         command=[str(java.binary), *jvm, main, str(file)],
@@ -170,9 +179,15 @@ def entry(settings: Settings) -> dict[str, str]:
     return {"HEADRACE_ENTRY": digest.hexdigest()}
 
 
-def _jvm(settings: Settings, memory: str) -> list[str]:
-    classpath = str(settings.jars("kafka") / "*")
-    return [*JVM, f"-Xmx{memory}", f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", "-cp", classpath]
+def caches(settings: Settings) -> dict[ServiceName, AotCache]:
+    """The ahead-of-time cache of each of the two JVMs."""
+    names: tuple[ServiceName, ...] = ("kafka", "connect")
+    return {name: AotCache.of(settings, name, [settings.jars("kafka")]) for name in names}
+
+
+def _jvm(settings: Settings, name: ServiceName, memory: str) -> list[str]:
+    own = [f"-Xmx{memory}", f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}"]
+    return [*JVM, *own, *caches(settings)[name].reading(), "-cp", str(settings.jars("kafka") / "*")]
 
 
 def _fingerprint(*files: Path) -> dict[str, str]:
