@@ -7,12 +7,13 @@ itself that a cache fits it and its class path, and else starts without.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,25 +99,31 @@ def recording(target: Path) -> list[str]:
 
 
 def renew(
-    caches: Iterable[AotCache], module: str, told: str, settings: Settings, report: Callable[[str], None]
+    caches: Collection[AotCache], module: str, told: str, settings: Settings, report: Callable[[str], None]
 ) -> None:
     """Make caches, in a process of their own, where one is missing for this Java and these jars.
 
-    A set-up that could not make one is not repeated here.
+    Where another process makes them now, it is waited for. A set-up that could not make one is not repeated.
 
     Args:
         module: makes them when it is run.
         told: what `report` hears when it begins.
     """
-    if not any(cache.missing and not cache.log.is_file() for cache in caches):
+    if not any(cache.missing for cache in caches):
         return
-    report(told)
-    subprocess.run(
-        [sys.executable, "-m", module, "--quiet"],
-        env=os.environ | {"HEADRACE_HOME": str(settings.home)},
-        cwd=settings.project,
-        check=False,
-    )
+    folder = settings.home / "classes"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not any(cache.missing and not cache.log.is_file() for cache in caches):
+            return
+        report(told)
+        subprocess.run(
+            [sys.executable, "-m", module, "--quiet"],
+            env=os.environ | {"HEADRACE_HOME": str(settings.home)},
+            cwd=settings.project,
+            check=False,
+        )
 
 
 def make(caches: Sequence[AotCache], train: Callable[[], None], program: str) -> None:
