@@ -113,7 +113,7 @@ def renew(
         return
     folder = settings.home / "classes"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
+    with (folder / f"{module}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not any(cache.missing and not cache.log.is_file() for cache in caches):
             return
