@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -113,6 +115,28 @@ def test_what_failed_at_the_set_up_is_not_tried_at_every_start(
     assert "without an ahead-of-time cache: it does not start" in capsys.readouterr().err
     module.renew(settings, pytest.fail)
     assert runs == []
+
+
+@maker
+def test_who_starts_while_another_process_makes_them_waits_for_it(
+    settings: Settings,
+    runs: list[list[str]],
+    module: ModuleType,
+    caches: Callable[[Settings], list[AotCache]],
+) -> None:
+    wanted = caches(settings)
+    folder = wanted[0].path.parent
+    folder.mkdir(parents=True)
+    with (folder / f"{module.__name__}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = threading.Thread(target=module.renew, args=(settings, pytest.fail))
+        other.start()
+        other.join(0.2)
+        assert other.is_alive()
+        for cache in wanted:
+            touch(cache.path)
+    other.join(10)
+    assert not other.is_alive() and runs == []
 
 
 def test_a_cache_takes_the_place_of_its_program_s_older_one(settings: Settings) -> None:
