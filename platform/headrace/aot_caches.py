@@ -126,13 +126,23 @@ def renew(
         )
 
 
-def make(caches: Sequence[AotCache], train: Callable[[], None], program: str) -> None:
-    """Make caches by one training run. They are for speed alone: failing is told on stderr and forgiven.
+def make(
+    caches: Sequence[AotCache], train: Callable[[], None], program: str, told: str, *, quiet: bool
+) -> None:
+    """Make caches by one training run where one is missing, if this Java can.
+
+    They are for speed alone: failing is told on stderr and forgiven.
 
     Args:
         train: the training run; what it and its JVMs print goes to the log of the first cache.
         program: what starts without them where it fails.
+        told: what stderr hears when it begins.
+        quiet: the caller has said that.
     """
+    if not any(cache.missing for cache in caches):
+        return
+    if not quiet:
+        print(f"headrace: {told}", file=sys.stderr, flush=True)
     for cache in caches:
         cache.log.parent.mkdir(parents=True, exist_ok=True)
         cache.log.touch()

@@ -19,7 +19,7 @@ from headrace.aot_caches import OLDEST
 from headrace.errors import TerminalError
 from headrace.java import find_java
 from headrace.services import processes
-from headrace.services.programs.kafka import caches, prepare_broker
+from headrace.services.programs.kafka import CACHED, cache, prepare_broker
 from headrace.services.scratch import free_ports, scratch_settings
 from headrace.services.stack import Stack
 from headrace.services.status import ServiceName
@@ -61,9 +61,9 @@ def services(request: pytest.FixtureRequest) -> Iterator[Services]:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
 @pytest.mark.skipif(find_java().version < OLDEST, reason="this Java makes no cache")
-@pytest.mark.parametrize("name", ["kafka", "connect"])
+@pytest.mark.parametrize("name", CACHED)
 def test_kafka_s_jvms_read_the_caches_that_were_made_for_them(stack: Stack, name: ServiceName) -> None:
-    made = caches(stack.settings)[name].path
+    made = cache(stack.settings, name).path
     assert made.is_file()
     pid = stack.supervisor.process(name).pid
     assert str(made) in Path(f"/proc/{pid}/maps").read_text()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
@@ -20,27 +20,33 @@ from headrace.services.programs import kafka
 from headrace.settings import Settings
 
 
-def of_spark(settings: Settings) -> list[AotCache]:
-    return [aot_cache.cache(settings)]
+class Maker(NamedTuple):
+    """What makes caches, and which."""
+
+    module: ModuleType
+    caches: list[AotCache]
 
 
 def of_kafka(settings: Settings) -> list[AotCache]:
-    return list(kafka.caches(settings).values())
-
-
-MAKERS: list[tuple[ModuleType, Callable[[Settings], list[AotCache]]]] = [
-    (aot_cache, of_spark),
-    (kafka_caches, of_kafka),
-]
-maker = pytest.mark.parametrize(("module", "caches"), MAKERS, ids=["spark", "kafka"])
+    return [kafka.cache(settings, name) for name in kafka.CACHED]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Those that a set-up finds."""
     jars = tmp_path / "home" / "jars" / "kafka"
     jars.mkdir(parents=True)
     (jars / "kafka.jar").touch()
-    return Settings(project=tmp_path, data=tmp_path, home=tmp_path / "home")
+    found = Settings(project=tmp_path, data=tmp_path, home=tmp_path / "home")
+    monkeypatch.setattr(Settings, "load", lambda directory: found)
+    return found
+
+
+@pytest.fixture(params=["spark", "kafka"])
+def maker(request: pytest.FixtureRequest, settings: Settings) -> Maker:
+    if request.param == "spark":
+        return Maker(aot_cache, [aot_cache.cache(settings)])
+    return Maker(kafka_caches, of_kafka(settings))
 
 
 @pytest.fixture
@@ -60,80 +66,68 @@ def touch(file: Path) -> None:
     file.touch()
 
 
-@maker
 def test_other_jars_get_their_cache_when_the_stack_starts(
     settings: Settings,
     runs: list[list[str]],
-    module: ModuleType,
-    caches: Callable[[Settings], list[AotCache]],
+    maker: Maker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = caches(settings)
-    for cache in known:
+    for cache in maker.caches:
         touch(cache.path)
     told: list[str] = []
-    module.renew(settings, told.append)
+    maker.module.renew(settings, told.append)
     assert (runs, told) == ([], [])
     monkeypatch.setattr(aot_caches, "digest", lambda text: "of-others")
-    module.renew(settings, told.append)
-    assert runs == [[sys.executable, "-m", module.__name__, "--quiet", str(settings.home)]]
-    assert told == [module.MAKING]
+    maker.module.renew(settings, told.append)
+    assert runs == [[sys.executable, "-m", maker.module.__name__, "--quiet", str(settings.home)]]
+    assert told == [maker.module.MAKING]
 
 
-@maker
 def test_a_java_that_cannot_make_one_is_told_nothing(
     settings: Settings,
-    module: ModuleType,
-    caches: Callable[[Settings], list[AotCache]],
+    maker: Maker,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     java = SimpleNamespace(version=aot_caches.OLDEST - 1, binary=Path(sys.executable))
     monkeypatch.setattr(aot_caches, "find_java", lambda: java)
-    monkeypatch.setattr(module.Settings, "load", lambda directory: settings)
-    assert module.main([]) == 0
+    assert maker.module.main([]) == 0
     assert capsys.readouterr().err == ""
     assert not (settings.home / "classes").exists()
-    assert [cache.reading() for cache in caches(settings)] == [[]] * len(caches(settings))
+    assert [cache.reading() for cache in maker.caches] == [[]] * len(maker.caches)
 
 
-@maker
 def test_what_failed_at_the_set_up_is_not_tried_at_every_start(
     settings: Settings,
     runs: list[list[str]],
-    module: ModuleType,
-    caches: Callable[[Settings], list[AotCache]],
+    maker: Maker,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fails(settings: Settings) -> None:
         raise TransientError("it does not start")
 
-    monkeypatch.setattr(module, "ensure", fails)
-    monkeypatch.setattr(module.Settings, "load", lambda directory: settings)
-    assert module.main([]) == 0
+    monkeypatch.setattr(maker.module, "ensure", fails)
+    assert maker.module.main([]) == 0
     assert "without an ahead-of-time cache: it does not start" in capsys.readouterr().err
-    module.renew(settings, pytest.fail)
+    maker.module.renew(settings, pytest.fail)
     assert runs == []
 
 
-@maker
 def test_who_starts_while_another_process_makes_them_waits_for_it(
     settings: Settings,
     runs: list[list[str]],
-    module: ModuleType,
-    caches: Callable[[Settings], list[AotCache]],
+    maker: Maker,
 ) -> None:
-    wanted = caches(settings)
-    folder = wanted[0].path.parent
+    folder = maker.caches[0].path.parent
     folder.mkdir(parents=True)
-    with (folder / f"{module.__name__}.lock").open("w") as lock:
+    with (folder / f"{maker.module.__name__}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        other = threading.Thread(target=module.renew, args=(settings, pytest.fail))
+        other = threading.Thread(target=maker.module.renew, args=(settings, pytest.fail))
         other.start()
         other.join(0.2)
         assert other.is_alive()
-        for cache in wanted:
+        for cache in maker.caches:
             touch(cache.path)
     other.join(10)
     assert not other.is_alive() and runs == []

@@ -12,20 +12,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from headrace import aot_caches
+from headrace.aot_caches import AotCache
 from headrace.errors import HeadraceError, TransientError
 from headrace.java import find_java
 from headrace.services import health
 from headrace.services.programs import kafka
 from headrace.services.programs.program import Program
 from headrace.services.scratch import scratch_settings
-from headrace.services.status import ServiceName
 from headrace.settings import LOOPBACK, Settings
 from headrace.sources.connect import ConnectClient, ConnectorFile
 
 MAKING = "making ahead-of-time caches of classes, with which Kafka and Kafka Connect start faster"
-
-PROGRAMS: frozenset[ServiceName] = frozenset(("kafka", "connect"))
-"""The services that read them."""
 
 _NOWHERE = ConnectorFile(
     "nowhere",
@@ -45,7 +42,11 @@ START_SECONDS, STOP_SECONDS, POLL_SECONDS = 120.0, 120.0, 0.2
 
 def renew(settings: Settings, report: Callable[[str], None]) -> None:
     """Make the caches where one is missing, unless the set-up failed to. See `aot_caches.renew`."""
-    aot_caches.renew(kafka.caches(settings).values(), __spec__.name, MAKING, settings, report)
+    aot_caches.renew(_caches(settings), __spec__.name, MAKING, settings, report)
+
+
+def _caches(settings: Settings) -> list[AotCache]:
+    return [kafka.cache(settings, name) for name in kafka.CACHED]
 
 
 def ensure(settings: Settings) -> None:
@@ -54,10 +55,9 @@ def ensure(settings: Settings) -> None:
     Raises:
         TransientError: one of the programs does not start, or does not end.
     """
-    found = kafka.caches(settings)
     with ExitStack() as stack:
         project = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        made = {name: stack.enter_context(cache.making()) for name, cache in found.items()}
+        made = {cache.program: stack.enter_context(cache.making()) for cache in _caches(settings)}
         own = stack.enter_context(scratch_settings(project, home=settings.home))
         java = find_java()
         stack.enter_context(_running(kafka.prepare_broker(own, java), made["kafka"], own))
@@ -73,7 +73,7 @@ def ensure(settings: Settings) -> None:
 def _running(program: Program, target: Path, settings: Settings) -> Iterator[None]:
     """The program while the block lasts; it writes its cache when it ends."""
     java, *rest = program.command
-    own = kafka.caches(settings)[program.name].reading()
+    own = kafka.cache(settings, program.name).reading()
     process = subprocess.Popen(
         [java, *aot_caches.recording(target), *(option for option in rest if option not in own)],
         cwd=program.directory,
@@ -89,6 +89,8 @@ def _running(program: Program, target: Path, settings: Settings) -> Iterator[Non
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            # What it has written of its cache until then is not to become one.
+            raise TransientError(f"{program.name} does not end in {STOP_SECONDS:.0f} s") from None
 
 
 def _wait(process: subprocess.Popen[bytes], program: Program, settings: Settings) -> None:
@@ -109,13 +111,8 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `--quiet` where the caller has said what is made.
     """
-    settings = Settings.load(Path.cwd())
-    found = kafka.caches(settings)
-    if not any(cache.missing for cache in found.values()):
-        return 0
-    if "--quiet" not in arguments:
-        print(f"headrace: {MAKING}", file=sys.stderr, flush=True)
-    aot_caches.make(list(found.values()), lambda: ensure(settings), "Kafka")
+    settings, quiet = Settings.load(Path.cwd()), "--quiet" in arguments
+    aot_caches.make(_caches(settings), lambda: ensure(settings), "Kafka", MAKING, quiet=quiet)
     return 0
 
 

@@ -208,7 +208,7 @@ class Stack:
     def _prerequisites(self, chosen: Collection[ServiceName], report: OnProgress) -> None:
         find_java()
         runtime.ensure(self.settings.home, lambda message: report("kafka", message))
-        if kafka_caches.PROGRAMS & set(chosen):
+        if not set(kafka.CACHED).isdisjoint(chosen):
             kafka_caches.renew(self.settings, lambda message: report("kafka", message))
         if "warehouse" in chosen:
             aot_cache.renew(self.settings, lambda message: report("warehouse", message))

@@ -119,12 +119,8 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `--quiet` where the caller has said what is made.
     """
-    settings = Settings.load(Path.cwd())
-    if not (wanted := cache(settings)).missing:
-        return 0
-    if "--quiet" not in arguments:
-        print(f"headrace: {MAKING}", file=sys.stderr, flush=True)
-    aot_caches.make([wanted], lambda: ensure(settings), "the warehouse")
+    settings, quiet = Settings.load(Path.cwd()), "--quiet" in arguments
+    aot_caches.make([cache(settings)], lambda: ensure(settings), "the warehouse", MAKING, quiet=quiet)
     return 0
 
 

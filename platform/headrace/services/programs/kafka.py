@@ -36,6 +36,9 @@ JVM = [
 _REST = "org.apache.kafka.connect.rest.basic.auth.extension"
 LARGEST_MESSAGE = 8 * 1024 * 1024
 
+CACHED: tuple[ServiceName, ...] = ("kafka", "connect")
+"""Whose JVMs read an ahead-of-time cache."""
+
 
 def ensure_passwords(settings: Settings) -> None:
     """Make those of broker and worker, before anybody begins who needs one."""
@@ -179,15 +182,14 @@ def entry(settings: Settings) -> dict[str, str]:
     return {"HEADRACE_ENTRY": digest.hexdigest()}
 
 
-def caches(settings: Settings) -> dict[ServiceName, AotCache]:
-    """The ahead-of-time cache of each of the two JVMs."""
-    names: tuple[ServiceName, ...] = ("kafka", "connect")
-    return {name: AotCache.of(settings, name, [settings.jars("kafka")]) for name in names}
+def cache(settings: Settings, name: ServiceName) -> AotCache:
+    """The ahead-of-time cache of one of `CACHED`."""
+    return AotCache.of(settings, name, [settings.jars("kafka")])
 
 
 def _jvm(settings: Settings, name: ServiceName, memory: str) -> list[str]:
     own = [f"-Xmx{memory}", f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}"]
-    return [*JVM, *own, *caches(settings)[name].reading(), "-cp", str(settings.jars("kafka") / "*")]
+    return [*JVM, *own, *cache(settings, name).reading(), "-cp", str(settings.jars("kafka") / "*")]
 
 
 def _fingerprint(*files: Path) -> dict[str, str]:
