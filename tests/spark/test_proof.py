@@ -157,19 +157,3 @@ def test_the_driver_is_not_given_more_than_it_may_hold(warehouse: Harness) -> No
     held = parity._compared_in_driver(table, table.store.version, rows, None)
     assert held is not None and not held.differs
     assert parity._compared_in_driver(table, table.store.version, rows.unionAll(rows), None) is None
-
-
-def test_what_spark_does_not_give_the_driver_is_compared_by_spark(warehouse: Harness) -> None:
-    table, spark = warehouse.table("dws.by_user"), warehouse.sessions.batch
-    rows, times = in_range(table.store.frame(spark), table, None), 2_000
-    many = rows.crossJoin(spark.range(times)).drop("id")
-    conf = spark.sparkContext._jsc.sc().conf()
-    conf.set(parity._TOO_LARGE, "32k")
-    try:
-        assert parity._compared_in_driver(table, table.store.version, many, None) is None
-        version = table.store.version
-        found = parity.compare(spark, table, version, many, against="batch", frontier={})
-    finally:
-        conf.remove(parity._TOO_LARGE)
-    held = table.store.commit.rows
-    assert (found.rows, found.missing, found.extra) == (held, held * (times - 1), 0)
